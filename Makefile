@@ -1,0 +1,37 @@
+# Two commands do everything: `make demo` and `make test`. Each makes the environment that it needs.
+PYTHON ?= python3
+VENV := .venv
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.PHONY: demo test lint format clean
+
+demo: $(VENV)/ready
+	$(VENV)/bin/coteach demo
+
+test: $(VENV)/ready-for-tests lint
+	$(VENV)/bin/pytest --numprocesses 2
+
+lint: $(VENV)/ready-for-tests
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+format: $(VENV)/ready-for-tests
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "coteach needs Python 3.11 or later: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/ready: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing coteach into $(VENV) (once, about a minute)"
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/ready-for-tests: $(VENV)/ready
+	$(PIP) --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) demo runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,60 @@
+"""Train deep classifiers on wrong labels, and say which labels are wrong."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from coteach.config import Config
+    from coteach.data import Dataset, load
+    from coteach.errors import CoteachError
+    from coteach.methods.base import Method, Step
+    from coteach.noise import Draw, corrupt, pair, symmetric
+    from coteach.recipes import recipe
+    from coteach.results.run import Result, read_result, run
+
+__all__ = [
+    "Config",
+    "CoteachError",
+    "Dataset",
+    "Draw",
+    "Method",
+    "Result",
+    "Step",
+    "corrupt",
+    "load",
+    "pair",
+    "read_result",
+    "recipe",
+    "run",
+    "symmetric",
+]
+
+# Each public name is imported when it is first used: `coteach --help` must not wait for torch.
+_HOMES = {
+    "Config": "config",
+    "CoteachError": "errors",
+    "Dataset": "data",
+    "Draw": "noise",
+    "Method": "methods.base",
+    "Result": "results.run",
+    "Step": "methods.base",
+    "corrupt": "noise",
+    "load": "data",
+    "pair": "noise",
+    "read_result": "results.run",
+    "recipe": "recipes",
+    "run": "results.run",
+    "symmetric": "noise",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'coteach' has no attribute {name!r}")
+    return getattr(import_module(f"coteach.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

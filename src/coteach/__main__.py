@@ -1,0 +1,7 @@
+"""`python -m coteach` is the command line."""
+
+import sys
+
+from coteach.cli import main
+
+sys.exit(main())

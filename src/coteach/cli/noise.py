@@ -1,0 +1,56 @@
+"""`coteach noise`: draw wrong labels and save them."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from coteach.errors import StorageError
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Draw wrong labels for a dataset and save them to a file that others can train on (--noise FILE.npz)."""
+
+    data: str
+    """Dataset: a known name or the path of an .npz file."""
+    noise: str
+    """pair, symmetric, or the path of a transition matrix (.csv, .npy)."""
+    out: Path
+    """File to write, ending in .npz."""
+    rate: float | None = None
+    """Share of labels to make wrong, for pair and symmetric."""
+    seed: int = 0
+    """Seed of the draw."""
+    json: bool = False
+    """Print the result as JSON."""
+
+
+def main(argv: list[str]) -> int:
+    """Draw, save and say what was really drawn."""
+    ask = tyro.cli(Ask, prog="coteach noise", args=argv)
+    if ask.out.suffix != ".npz":
+        raise StorageError(f"the labels go into an .npz file: give --out {ask.out.with_suffix('.npz')}")
+    if ask.out.exists():
+        raise StorageError(f"{ask.out} is there already: give another --out, or delete it first")
+
+    from coteach.data import load
+    from coteach.noise import save_draw
+    from coteach.recipes import recipe
+    from coteach.training.setup import draw_labels
+
+    dataset = load(ask.data)
+    config = recipe(ask.data, noise=ask.noise, rate=ask.rate, method="standard", noise_seed=ask.seed)
+    draw = draw_labels(config, dataset)
+    save_draw(draw, ask.out)
+    if ask.json:
+        json.dump({"file": str(ask.out), "sha256": draw.sha256, "rate": draw.rate, "seed": ask.seed}, sys.stdout)
+        print()
+    else:
+        wrong = int((draw.noisy != draw.clean).sum())
+        print(f"{wrong:,} of {len(draw.noisy):,} labels are wrong ({100 * draw.rate:.2f} %)")
+        print(f"sha256 {draw.sha256}")
+        print(f"saved in {ask.out}; train on them with --noise {ask.out}")
+    return 0

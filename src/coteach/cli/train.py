@@ -1,0 +1,135 @@
+"""`coteach train`: one method on one dataset."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from coteach.cli.options import given, options, peek
+from coteach.config import config_fields, read_toml
+from coteach.data import CATALOGUE
+from coteach.errors import CoteachError, SettingError
+from coteach.fields import Field
+from coteach.methods import catalogue
+from coteach.recipes import RECIPES, recipe, saved_labels
+
+
+@dataclass(frozen=True)
+class Where:
+    """Options that change where and how a run is made, but none of its numbers."""
+
+    out: Path = Path("runs")
+    """Folder for run folders."""
+    device: str = "auto"
+    """Device: auto takes a GPU when there is one, else the CPU."""
+    threads: int = 0
+    """CPU threads; 0 for one a core."""
+    checkpoint_every: float = 30.0
+    """Seconds between checkpoints; a killed run loses no more than that."""
+    json: bool = False
+    """Print the result as JSON on standard output."""
+    quiet: bool = False
+    """No progress."""
+
+
+_CHOICE = [
+    Field("recipe", str, None, f"Named set of settings: {', '.join(RECIPES)}. By default the one that suits the data."),
+    Field("seed", int, 1, "Seed of initialisation and order together; the noise keeps its own."),
+    Field("config", str, None, "TOML file with settings, one flat table; flags win over it."),
+]
+
+
+def main(argv: list[str]) -> int:
+    """Parse, train or go on, and say what came out."""
+    wants, where = _parse(argv)
+    if wants.get("data") is None:
+        raise SettingError("which data? give --data, such as --data digits; `coteach data list` shows what there is")
+    data, noise = wants.pop("data"), wants.pop("noise", "none")
+    method, seed = wants.pop("method", "co-teaching"), wants.pop("seed", 1)
+    config = recipe(
+        data,
+        noise=noise,
+        rate=wants.pop("rate", None),
+        method=method,
+        name=wants.pop("recipe", None),
+        seed=seed,
+        **wants,
+    )
+
+    from coteach.analysis.numbers import LAST_TEN, cell, label_precision, test_accuracy
+    from coteach.progress import RunProgress
+    from coteach.results.run import run
+
+    with RunProgress(quiet=where.quiet) as progress:
+        result = run(
+            config,
+            where.out,
+            labels=saved_labels(noise),
+            device=where.device,
+            threads=where.threads,
+            checkpoint_every=where.checkpoint_every,
+            on_progress=progress.step,
+            on_message=progress.message,
+        )
+    accuracy = LAST_TEN(result.epochs, test_accuracy)
+    precision = LAST_TEN(result.epochs, label_precision)
+    if where.json:
+        answer = {
+            "folder": str(result.path),
+            "already_done": result.already_done,
+            "test_accuracy": accuracy,
+            "label_precision": precision,
+            "number": LAST_TEN.caption,
+            "config": config.to_dict(),
+            "summary": result.summary,
+        }
+        json.dump(answer, sys.stdout, indent=2)
+        print()
+        return 0
+    if result.already_done:
+        print("This run is done already; nothing was trained.")
+    for title, number in (("test accuracy", cell([accuracy])), ("label precision", cell([precision]))):
+        if number is not None:
+            print(f"{title:<16} {number.percent()} %  ({LAST_TEN.caption})")
+    print(f"{'folder':<16} {result.path}")
+    return 0
+
+
+def _parse(argv: list[str]) -> tuple[dict[str, Any], Where]:
+    """What the run should be, flags over file, and where to make it."""
+    file = peek(argv, "--config")
+    wanted = read_toml(Path(file)) if file and file != "None" else {}
+    asked = {name: peek(argv, f"--{name}") or wanted.get(name) for name in ("method", "data", "recipe")}
+    method = asked["method"] or "co-teaching"
+    settings = list(catalogue.settings_of(method).values())
+    general = options("Run", [*_CHOICE, *config_fields().values()], _defaults(method, asked["data"], asked["recipe"]))
+    own = options("Method", settings, {s.name: s.default for s in settings} | {"tau": "the noise rate"})
+
+    def train(
+        run: tyro.conf.OmitArgPrefixes[general],  # type: ignore[valid-type]
+        method_settings: tyro.conf.OmitArgPrefixes[own],  # type: ignore[valid-type]
+        where: tyro.conf.OmitArgPrefixes[Where],
+    ) -> tuple[dict[str, Any], Where]:
+        flags = given(run, [*_CHOICE, *config_fields().values()]) | given(method_settings, settings)
+        return wanted | flags, where
+
+    train.__doc__ = (
+        "Train one method on one dataset. The same command again goes on where it stopped, or says that it is done. "
+        f"The settings shown are those of {method}; --method NAME --help shows another's."
+    )
+    wants, where = tyro.cli(train, prog="coteach train", args=argv)
+    wants.pop("config", None)
+    return wants, where
+
+
+def _defaults(method: str, data: str | None, name: str | None) -> dict[str, Any]:
+    """The settings that hold when nothing else is said, for the help."""
+    try:
+        config = recipe(data if data in CATALOGUE else "mnist", method=method, name=name)
+    except CoteachError:
+        config = recipe("mnist", method=method)
+    hidden = {"data", "rate", "init_seed", "order_seed"}
+    return {k: v for k, v in config.to_dict().items() if k not in hidden} | {"method": method, "seed": 1}

@@ -1,0 +1,157 @@
+"""One run's whole description: a frozen dataclass, TOML or JSON in, JSON out, and a stable hash."""
+
+import dataclasses
+import hashlib
+import json
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from coteach.errors import SettingError, unknown
+from coteach.fields import Field, checked, classes, fields_of
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What was read from files of the user's, held here so that a changed file is another run."""
+
+    data_sha256: str | None = None
+    labels_sha256: str | None = None
+    matrix: tuple[tuple[float, ...], ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Two runs with equal configs train the same networks on the same labels in the same order.
+
+    Each plain field below is also a flag of `coteach train` and a key of a config file. `settings` holds the
+    method's own settings, which its file defines. Make one with `coteach.recipe`, which fills in the defaults.
+    """
+
+    data: str
+    """Dataset: digits, mnist, fashion-mnist, cifar10, cifar100, or the path of an .npz file."""
+    noise: str = "none"
+    """Noise put on the training labels: none, pair, symmetric, the path of a transition matrix (.csv, .npy),
+    or the path of saved labels (.npz, from `coteach noise`)."""
+    rate: float = 0.0
+    """Share of labels that the noise makes wrong, in [0, 1)."""
+    noise_seed: int = 0
+    """Seed of the noise draw; the authors used one draw for all repetitions."""
+
+    method: str = "co-teaching"
+    """How to train: `coteach methods` lists them."""
+    network: str = "paper-cnn"
+    """Network: paper-cnn, small-cnn, mlp, or module:function of your own, called with (shape, classes)."""
+    dropout: float = 0.25
+    """Channel dropout of the built-in networks; the paper's text says 0.25, the authors' program had 0."""
+
+    epochs: int = 200
+    """Number of epochs."""
+    batch_size: int = 128
+    """Samples in a step."""
+    drop_last: bool = True
+    """Leave out the last batch of an epoch when it is short."""
+    max_steps: int = 0
+    """Stop each epoch after this many steps; 0 for no limit. The authors stop at 401 of 468 on MNIST."""
+    idle_epochs: int = 0
+    """Epochs at the start that only evaluate; the authors' program has one."""
+    lr: float = 0.001
+    """Learning rate of Adam."""
+    decay_from: int = 80
+    """Epochs at the full learning rate; after them it falls linearly to zero at the last epoch."""
+    beta1: float = 0.9
+    """Adam's beta1 before the decay starts."""
+    late_beta1: float = 0.1
+    """Adam's beta1 once the decay has started."""
+    full_test: bool = True
+    """Test on every test sample; no for the authors' way, which leaves out the last short batch."""
+
+    init_seed: int = 1
+    """Seed of the networks' initial weights."""
+    order_seed: int = 1
+    """Seed of the order of samples and of dropout."""
+    precision: Literal["fp32"] = "fp32"
+    """Arithmetic of a step."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Inputs = Inputs()
+
+    def __post_init__(self) -> None:
+        """Check every value, so that a config that exists can be run."""
+        plain = {name: getattr(self, name) for name in config_fields()}
+        for name, value in checked(plain, config_fields(), "a run").items():
+            object.__setattr__(self, name, value)
+        for name, low, high in _RANGES:
+            value = getattr(self, name)
+            if not low <= value <= high or not math.isfinite(value):
+                span = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
+                raise SettingError(f"{name} is {value:g}: it must be {span}")
+        for name in ("rate", "beta1", "late_beta1", "dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise SettingError(f"{name} is {getattr(self, name):g}: it must be at least 0 and less than 1")
+        if self.lr == 0:
+            raise SettingError("lr is 0, so nothing would be learned: give a positive learning rate")
+        if self.idle_epochs >= self.epochs:
+            raise SettingError(f"idle_epochs {self.idle_epochs} leaves none of {self.epochs} epochs to train in")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON-ready values."""
+        return dataclasses.asdict(self) | {"settings": dict(self.settings)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The config that `to_dict` described; unknown keys are errors."""
+        names = {f.name for f in dataclasses.fields(cls)}
+        for key in values:
+            if key not in names:
+                raise unknown("config key", key, names)
+        inputs = dict(values.get("inputs", {}))
+        if inputs.get("matrix") is not None:
+            inputs["matrix"] = tuple(tuple(map(float, row)) for row in inputs["matrix"])
+        return cls(**{**values, "inputs": Inputs(**inputs)})
+
+    @property
+    def digest(self) -> str:
+        """Eight hex digits that change with any value of the config."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    @property
+    def noise_name(self) -> str:
+        """The noise as tables name it: pair-45, symmetric-20, none."""
+        return self.noise if self.noise == "none" else f"{self.noise}-{100 * self.rate:.4g}"
+
+    @property
+    def name(self) -> str:
+        """A readable slug with the hash: the name of the run's folder."""
+        seed = f"s{self.init_seed}" if self.init_seed == self.order_seed else f"s{self.init_seed}.{self.order_seed}"
+        return f"{Path(self.data).stem}-{self.noise_name}-{self.method}-{seed}-{self.digest}"
+
+
+# name, least, most
+_RANGES = [
+    ("epochs", 1, math.inf), ("batch_size", 1, math.inf), ("max_steps", 0, math.inf), ("idle_epochs", 0, math.inf),
+    ("lr", 0, math.inf), ("decay_from", 0, math.inf), ("noise_seed", 0, 2**63 - 1), ("init_seed", 0, 2**63 - 1),
+    ("order_seed", 0, 2**63 - 1),
+]  # fmt: skip
+
+
+@cache
+def config_fields() -> dict[str, Field]:
+    """The plain fields of `Config`, those that are flags, by name."""
+    (node,) = (node for node in classes(Path(__file__)) if node.name == "Config")
+    return {field.name: field for field in fields_of(node)}
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The settings in a TOML file, as one flat table."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path} is not valid TOML: {error}") from error

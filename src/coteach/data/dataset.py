@@ -1,0 +1,155 @@
+"""A classification dataset in memory, checked once so that nothing after it needs to check again."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coteach.errors import DataError
+
+Array = NDArray[Any]
+
+MOST_CLASSES = 100_000
+"""Without class names, a label above this is a mistake in the labels and not a class."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Training and test samples with their labels, made by `Dataset.checked`. Do not write to the arrays.
+
+    x: uint8 or float32 images [n, height, width, channels], or float32 vectors [n, features].
+    y: int64 [n], each label an index into `class_names`.
+    """
+
+    name: str
+    x_train: Array
+    y_train: NDArray[np.int64]
+    x_test: Array
+    y_test: NDArray[np.int64]
+    class_names: tuple[str, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one sample: (height, width, channels) or (features,)."""
+        return self.x_train.shape[1:]
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are."""
+        return len(self.class_names)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Sha256 over the type, shape and bytes of the four arrays: equal for equal data."""
+        digest = hashlib.sha256()
+        for array in (self.x_train, self.y_train, self.x_test, self.y_test):
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
+
+    @classmethod
+    def checked(
+        cls,
+        name: str,
+        x_train: ArrayLike,
+        y_train: ArrayLike,
+        x_test: ArrayLike,
+        y_test: ArrayLike,
+        *,
+        class_names: Sequence[str] | None = None,
+    ) -> "Dataset":
+        """A dataset from arrays of any usual kind, or a DataError that says what is wrong with them.
+
+        Images without a channel axis get one, vectors and wider floats become float32, integer images with
+        values 0..255 become uint8, labels become int64 (whole floats and a column [n, 1] are fine).
+        Without `class_names` the largest label says how many classes there are, and numbers name them.
+        """
+        splits = {}
+        for split, x, y in (("train", x_train, y_train), ("test", x_test, y_test)):
+            samples, labels = _samples(f"{name}: x_{split}", x), _labels(f"{name}: y_{split}", y)
+            if len(samples) != len(labels):
+                raise DataError(
+                    f"{name}: x_{split} holds {len(samples)} samples and y_{split} {len(labels)} labels: "
+                    "give one label for each sample"
+                )
+            splits[split] = samples, labels
+        (x_train, y_train), (x_test, y_test) = splits["train"], splits["test"]
+        if x_train.shape[1:] != x_test.shape[1:]:
+            raise DataError(
+                f"{name}: a training sample has shape {x_train.shape[1:]} and "
+                f"a test sample {x_test.shape[1:]}: give both the same shape"
+            )
+        if x_train.dtype != x_test.dtype:
+            raise DataError(f"{name}: x_train is {x_train.dtype} and x_test is {x_test.dtype}: give both the same type")
+        names = _class_names(name, class_names, y_train, y_test)
+        return cls(name, x_train, y_train, x_test, y_test, names)
+
+
+def _plain(what: str, values: ArrayLike) -> Array:
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise DataError(f"{what} is ragged: give every sample the same shape") from error
+    if array.dtype.kind == "O":
+        raise DataError(f"{what} is an object array: convert it to an array of numbers")
+    if array.ndim == 0 or array.size == 0:
+        raise DataError(f"{what} is empty: give at least one sample")
+    return array
+
+
+def _samples(what: str, values: ArrayLike) -> Array:
+    array = _plain(what, values)
+    if array.dtype.kind not in "buif":
+        raise DataError(f"{what} holds {array.dtype} values: convert them to uint8 or float32")
+    if array.ndim not in (2, 3, 4):
+        raise DataError(
+            f"{what} has shape {array.shape}: give images [n, height, width, channels] or vectors [n, features]"
+        )
+    if array.ndim == 3:
+        array = array[..., np.newaxis]
+    if array.ndim == 4 and array.dtype.kind in "ui":
+        if array.min() < 0 or array.max() > 255:
+            raise DataError(
+                f"{what} holds integers from {array.min()} to {array.max()}: "
+                "scale images to 0..255 as uint8, or store them as float32"
+            )
+        return array.astype(np.uint8, copy=False)
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is reported just below
+        array = array.astype(np.float32, copy=False)
+    finite = np.isfinite(array)
+    if not finite.all():
+        sample = int(np.argmin(finite.reshape(len(array), -1).all(axis=1)))
+        raise DataError(f"{what} holds NaN or infinite values (first in sample {sample}): fill or remove them")
+    return array
+
+
+def _labels(what: str, values: ArrayLike) -> NDArray[np.int64]:
+    array = _plain(what, values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(f"{what} has shape {array.shape}: give one integer for each sample, such as y.argmax(1)")
+    if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.rint(array)).all():
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "bui":
+        raise DataError(f"{what} holds labels that are not integers: number the classes 0, 1, 2, ...")
+    if array.min() < 0:
+        raise DataError(f"{what} holds the negative label {array.min()}: number the classes 0, 1, 2, ...")
+    return array.astype(np.int64, copy=False)
+
+
+def _class_names(
+    name: str, given: Sequence[str] | None, y_train: NDArray[np.int64], y_test: NDArray[np.int64]
+) -> tuple[str, ...]:
+    largest = int(max(y_train.max(), y_test.max()))
+    limit = MOST_CLASSES if given is None else len(given)
+    if largest >= limit:
+        way_out = "number the classes 0, 1, 2, ..." if given is None else "correct the labels or the class names"
+        raise DataError(f"{name}: label {largest} is out of range, at most {limit} classes: {way_out}")
+    if (y_train == y_train[0]).all():
+        raise DataError(f"{name}: all training labels are {y_train[0]}: a classifier needs at least two classes")
+    return tuple(map(str, range(largest + 1) if given is None else given))

@@ -1,0 +1,192 @@
+"""The demo: digits with almost half of their labels wrong, plain training against co-teaching, and a report."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from coteach.analysis.figures import curves, matrix
+from coteach.analysis.numbers import LAST_TEN, Cell, Measure, cell, label_precision, test_accuracy
+from coteach.config import Config
+from coteach.data import load
+from coteach.errors import SettingError
+from coteach.methods import catalogue
+from coteach.progress import RunProgress
+from coteach.recipes import recipe
+from coteach.report.page import Figure, Page, Row, render
+from coteach.results.run import Result, run
+from coteach.storage import write_over
+
+NOISE, RATE = "pair", 0.45
+# Of 1,437 labels a draw at 45 % may well leave a class with more wrong labels than right ones, and then the wrong
+# one is the better guess for any method. Seed 0 does so in three classes; seed 1 is the first that does in none.
+NOISE_SEED = 1
+METHODS = ("standard", "co-teaching")
+
+
+@dataclass(frozen=True)
+class Demo:
+    """The finished runs of the demo, by method, and where its report is."""
+
+    runs: dict[str, list[Result]]
+    out: Path
+
+    @property
+    def report(self) -> Path:
+        """The page to open."""
+        return self.out / "report.html"
+
+    def number(self, method: str, measure: Measure) -> Cell:
+        """A measure of a method over its repetitions."""
+        found = cell(LAST_TEN(result.epochs, measure) for result in self.runs[method])
+        assert found is not None  # the truth is known and every run has epochs
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers, as results.json holds them."""
+        return {
+            "data": "digits",
+            "noise": NOISE,
+            "rate": RATE,
+            "number": LAST_TEN.caption,
+            "methods": {
+                method: {
+                    "test_accuracy": vars(self.number(method, test_accuracy)),
+                    "label_precision": vars(self.number(method, label_precision)),
+                    "runs": [_described(result) for result in results],
+                }
+                for method, results in self.runs.items()
+            },
+            "environment": self._any.summary["environment"],
+        }
+
+    def show(self) -> None:
+        """Print the table, and where the rest is."""
+        console = Console(highlight=False)
+        table = Table(title="Digits, 45 % of the training labels wrong (pair noise)", title_justify="left")
+        table.add_column("method")
+        table.add_column("test accuracy, %", justify="right")
+        table.add_column("label precision, %", justify="right")
+        for row in self.rows():
+            style = "bold green" if row.best else ""
+            table.add_row(row.method, row.accuracy, row.precision, style=style)
+        console.print(table)
+        console.print(f"{LAST_TEN.caption}; ± std over {self._repetitions} repetitions", style="dim", soft_wrap=True)
+        console.print(f"\nOpen {self.report} for the curves. Numbers: {self.out / 'results.json'}", soft_wrap=True)
+        console.print("Next: coteach train --data digits --noise symmetric --rate 0.5", soft_wrap=True)
+
+    def rows(self) -> list[Row]:
+        """The table of the report."""
+        best = max(self.runs, key=lambda method: self.number(method, test_accuracy).mean)
+        return [
+            Row(
+                method=method,
+                summary=catalogue.entry(method).summary,
+                accuracy=self.number(method, test_accuracy).percent(),
+                precision=self.number(method, label_precision).percent(),
+                repetitions=len(results),
+                best=method == best,
+            )
+            for method, results in self.runs.items()
+        ]
+
+    def page(self, command: str) -> Page:
+        """What the report shows."""
+        plain, robust = (self.number(method, test_accuracy) for method in ("standard", "co-teaching"))
+        epochs = {method: [result.epochs for result in results] for method, results in self.runs.items()}
+        seconds = sum(result.summary["seconds"] for results in self.runs.values() for result in results)
+        made = self._any.summary["environment"]
+        over = f"Mean over {self._repetitions} repetitions, shaded by their standard deviation."
+        return Page(
+            title="What wrong labels do, and what co-teaching does about them",
+            lead=(
+                f"Real handwritten digits, with {100 * RATE:.0f} % of the training labels moved to the next class. "
+                f"Plain training learns the wrong labels too and ends at {100 * plain.mean:.1f} % on clean test "
+                f"digits. Two networks that teach each other their easy samples end at {100 * robust.mean:.1f} %."
+            ),
+            rows=self.rows(),
+            caption=(
+                f"Each number: {LAST_TEN.caption}; ± is the standard deviation over repetitions. Label precision is "
+                "the share of right labels among the samples that a network chose to learn from."
+            ),
+            figures=[
+                Figure("Test accuracy", curves(epochs, test_accuracy, "test accuracy, %"), over),
+                Figure("Label precision", curves(epochs, label_precision, "label precision, %"), over),
+                Figure(
+                    "The noise",
+                    matrix(self._any.summary["noise_matrix"], self._any.summary["class_names"]),
+                    "Percent of each digit (row) that was given each label (column), as drawn.",
+                ),
+            ],
+            facts={
+                "data": f"scikit-learn's digits: {self._any.summary['train_samples']:,} training images, "
+                f"{self._any.summary['test_samples']} test images with clean labels",
+                "noise": f"pair, drawn with seed {NOISE_SEED}: "
+                f"{100 * self._any.summary['noise_rate']:.1f} % of the labels are wrong",
+                "network": f"{self._any.config.network}, {self._any.summary['parameters'][0]:,} parameters",
+                "training": f"{self._any.config.epochs} epochs, batch {self._any.config.batch_size}, Adam "
+                f"{self._any.config.lr:g}; {seconds:.0f} s for all runs",
+                "versions": f"coteach {made['coteach']}, torch {made['torch']}, Python {made['python']}",
+                "device": f"{made['device']}, {made['threads']} threads",
+            },
+            command=command,
+        )
+
+    @property
+    def _any(self) -> Result:
+        return self.runs["co-teaching"][0]
+
+    @property
+    def _repetitions(self) -> int:
+        return len(self.runs["co-teaching"])
+
+
+def configs(methods: Sequence[str], epochs: int, seeds: int) -> Iterator[Config]:
+    """The runs of the demo: as in the paper, one noise draw for all repetitions."""
+    for method in methods:
+        for seed in range(1, seeds + 1):
+            yield recipe(
+                "digits", noise=NOISE, rate=RATE, noise_seed=NOISE_SEED, method=method, seed=seed, epochs=epochs
+            )
+
+
+def demo(out: Path, *, epochs: int = 100, seeds: int = 3, threads: int = 0) -> Demo:
+    """Train what is missing of the demo's runs under `out` and write report.html and results.json there."""
+    if seeds < 1:
+        raise SettingError(f"seeds is {seeds}: give at least one repetition")
+    planned = list(configs(METHODS, epochs, seeds))
+    dataset = load("digits")
+    runs: dict[str, list[Result]] = {}
+    with RunProgress() as progress:
+        progress.message(
+            f"Digits: {len(dataset.y_train):,} images, {100 * RATE:.0f} % of their labels moved to the next class."
+        )
+        for config in planned:
+            result = run(
+                config,
+                out / "runs",
+                dataset=dataset,
+                threads=threads,
+                on_progress=progress.step,
+                on_message=progress.message,
+            )
+            runs.setdefault(config.method, []).append(result)
+    finished = Demo(runs, out)
+    write_over(out / "results.json", json.dumps(finished.to_dict(), indent=2) + "\n")
+    write_over(finished.report, render(finished.page("coteach demo")))
+    return finished
+
+
+def _described(result: Result) -> dict[str, Any]:
+    return {
+        "folder": result.path.name,
+        "seed": result.config.init_seed,
+        "noise_rate": result.summary["noise_rate"],
+        "test_accuracy": LAST_TEN(result.epochs, test_accuracy),
+        "label_precision": LAST_TEN(result.epochs, label_precision),
+        "seconds": result.summary["seconds"],
+    }

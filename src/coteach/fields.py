@@ -1,0 +1,78 @@
+"""The settings of a class with their types, defaults and docstrings, read from its source.
+
+Importing torch takes longer than printing help should. So the command line and the catalogue of methods read
+the annotated fields of a class, and the docstring under each, from the file instead of importing it.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from coteach.errors import SettingError, unknown
+
+_TYPES = {"bool": bool, "int": int, "float": float, "str": str, "Literal": Literal}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One setting: its name, its type, its default and the docstring under it."""
+
+    name: str
+    type: Any
+    default: Any
+    doc: str
+
+
+def classes(path: Path) -> Iterator[ast.ClassDef]:
+    """The classes that a Python file defines at its top level."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    yield from (node for node in tree.body if isinstance(node, ast.ClassDef))
+
+
+def fields_of(node: ast.ClassDef) -> list[Field]:
+    """The annotated attributes of a class that hold plain values; others are not settings."""
+    found = []
+    for statement, after in zip(node.body, [*node.body[1:], None], strict=True):
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+            continue
+        try:
+            kind = eval(ast.unparse(statement.annotation), {"__builtins__": {}}, _TYPES)
+        except (NameError, TypeError):
+            continue
+        default = ast.literal_eval(statement.value) if statement.value else None
+        found.append(Field(statement.target.id, kind, default, _docstring(after)))
+    return found
+
+
+def _docstring(node: ast.stmt | None) -> str:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        return " ".join(node.value.value.split())
+    return ""
+
+
+def checked(values: Mapping[str, Any], fields: Mapping[str, Field], owner: str) -> dict[str, Any]:
+    """`values` after a check that each is known to `fields` and of its type; whole numbers pass for floats."""
+    result = {}
+    for name, value in values.items():
+        if name not in fields:
+            raise unknown(f"setting of {owner}", name, fields)
+        result[name] = _as(value, fields[name], owner)
+    return result
+
+
+def _as(value: Any, field: Field, owner: str) -> Any:
+    choices = getattr(field.type, "__args__", ())
+    if getattr(field.type, "__origin__", None) is Literal:
+        if value in choices:
+            return value
+        wanted = "one of " + ", ".join(map(repr, choices))
+    else:
+        kinds = choices or (field.type,)
+        if type(value) in kinds:
+            return value
+        if float in kinds and type(value) is int:
+            return float(value)
+        wanted = " or ".join("none" if kind is type(None) else kind.__name__ for kind in kinds)
+    raise SettingError(f"{field.name} of {owner} is {value!r}: give {wanted}")

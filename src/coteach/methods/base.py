@@ -1,0 +1,47 @@
+"""The contract of a method: it owns its loss and its choice of samples, and nothing else."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from torch import Tensor, nn
+
+from coteach.batches import Batch
+from coteach.fields import checked
+from coteach.methods.catalogue import settings_of
+
+
+class Step(NamedTuple):
+    """What a method makes of one batch."""
+
+    losses: tuple[Tensor, ...]
+    """One scalar for each network; the loop calls backward on their sum."""
+    picked: tuple[Tensor, ...]
+    """For each network, a mask of the samples that it chose. If a network chose none, no network is updated."""
+
+
+class Method(nn.Module):
+    """Base of all methods. A module, for it may own parameters or buffers.
+
+    A subclass gives a `name`, the number of `networks` and `step`. Every annotated attribute is a setting: a flag
+    of the command line and a key of the config, explained by the docstring under it. A step must not wait for
+    the host (no `.item()`, no `if` on a tensor) and must not change shapes.
+    """
+
+    name: ClassVar[str]
+    networks: ClassVar[int] = 1
+
+    def __init__(self, classes: int, **settings: Any) -> None:
+        super().__init__()
+        self.classes = classes
+        fields = settings_of(type(self).name)
+        defaults = {name: field.default for name, field in fields.items()}
+        for name, value in (defaults | checked(settings, fields, type(self).name)).items():
+            setattr(self, name, value)
+        self.check()
+
+    def check(self) -> None:
+        """Raise a SettingError for settings that cannot work."""
+
+    def step(self, logits: Sequence[Tensor], batch: Batch, epoch: Tensor) -> Step:
+        """Losses and picks for one batch, from each network's logits; `epoch` is T, counted from 1."""
+        raise TypeError(f"{type(self).__name__} has no step()")

@@ -1,0 +1,48 @@
+"""The mathematics that methods share, as pure functions of tensors.
+
+Masks instead of shorter tensors: shapes never change and nothing waits for the host, so that one compiled and
+captured step can serve a whole run.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def per_sample_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Cross entropy of each sample."""
+    return F.cross_entropy(logits, labels, reduction="none")
+
+
+def small_loss(losses: Tensor, count: Tensor) -> Tensor:
+    """A mask of the `count` samples with the smallest losses; of equal losses the earlier sample goes first."""
+    rank = losses.detach().argsort(stable=True).argsort()
+    return rank < count
+
+
+def everything(losses: Tensor) -> Tensor:
+    """A mask that leaves nothing out."""
+    return torch.ones_like(losses, dtype=torch.bool)
+
+
+def mean_over(losses: Tensor, picked: Tensor) -> Tensor:
+    """The mean loss of the picked samples; 0 when none is picked."""
+    return torch.where(picked, losses, 0).sum() / picked.sum().clamp(min=1)
+
+
+def keep_share(epoch: Tensor, tau: float, t_k: int, c: float) -> Tensor:
+    """R(T) = 1 - tau * min((T - 1)^c / T_k, 1) in the T-th epoch, counted from 1."""
+    return 1 - tau * ((epoch.double() - 1) ** c / t_k).clamp(max=1)
+
+
+def authors_keep_share(epoch: Tensor, tau: float, t_k: int, c: float) -> Tensor:
+    """The authors' program: over T_k epochs the dropped share climbs to tau^c, and is tau from then on."""
+    climbing = tau**c * (epoch.double() - 1) / max(t_k - 1, 1)
+    return 1 - torch.where(epoch <= t_k, climbing, tau)
+
+
+def keep_count(share: Tensor, size: int, *, up: bool = True) -> Tensor:
+    """How many of `size` samples a share is: the smallest integer not below it, or the largest not above."""
+    slack = 1e-9 * size  # 0.8 * 10 may come out as 8.000000000000002
+    exact = share * size
+    return (exact - slack).ceil() if up else (exact + slack).floor()

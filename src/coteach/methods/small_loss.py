@@ -1,0 +1,47 @@
+"""What the methods share that learn from the samples of small loss: how many they keep, R(T)."""
+
+from typing import Literal
+
+from torch import Tensor
+
+from coteach.errors import SettingError
+from coteach.methods.base import Method
+from coteach.methods.selection import authors_keep_share, keep_count, keep_share, mean_over
+
+
+class SmallLossMethod(Method):
+    """A method that keeps the share R(T) of each batch."""
+
+    tau: float = 0.0
+    """Share of each batch that is dropped in the end; by default the noise rate."""
+    t_k: int = 10
+    """Epochs over which the dropped share grows to tau."""
+    c: float = 1.0
+    """Exponent of the growth: below 1 drops more at first, above 1 less."""
+    schedule: Literal["text", "authors"] = "text"
+    """R(T) as the paper's text has it, or as the authors' program computes it."""
+    rounding: Literal["up", "down"] = "up"
+    """Rounding of the number kept: up by Algorithm 1, down in the authors' program."""
+    divide_again: bool = False
+    """Divide the mean loss by the number kept once more, as the authors' program does."""
+
+    def check(self) -> None:
+        """Refuse a schedule that keeps nothing."""
+        if not 0 <= self.tau < 1:
+            raise SettingError(f"tau is {self.tau:g}: dropping that share leaves nothing; give 0 <= tau < 1")
+        if self.t_k < 1:
+            raise SettingError(f"t_k is {self.t_k}: it must be at least 1")
+        if self.c <= 0:
+            raise SettingError(f"c is {self.c:g}: it must be positive")
+        if self.schedule == "authors" and self.tau**self.c >= 1:
+            raise SettingError(f"tau {self.tau:g} with c {self.c:g} leaves nothing under the authors' schedule")
+
+    def kept(self, epoch: Tensor, size: int) -> Tensor:
+        """R(T) times the size of the batch, as a whole number."""
+        share = keep_share if self.schedule == "text" else authors_keep_share
+        return keep_count(share(epoch, self.tau, self.t_k, self.c), size, up=self.rounding == "up")
+
+    def mean(self, losses: Tensor, picked: Tensor) -> Tensor:
+        """The loss of a network over the samples picked for it."""
+        mean = mean_over(losses, picked)
+        return mean / picked.sum().clamp(min=1) if self.divide_again else mean

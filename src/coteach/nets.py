@@ -1,0 +1,127 @@
+"""The networks: the paper's nine-layer CNN, a small CNN, an MLP, and the user's own."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from coteach.errors import SettingError, unknown
+
+Shape = tuple[int, ...]
+"""Of one sample: (height, width, channels) for images, (features,) for vectors."""
+
+
+def _block(inputs: int, outputs: int, padding: int = 1) -> list[nn.Module]:
+    return [nn.Conv2d(inputs, outputs, 3, padding=padding), nn.BatchNorm2d(outputs), nn.LeakyReLU(0.01)]
+
+
+class PaperCNN(nn.Sequential):
+    """Table 3 of the paper. Images of 28 pixels or more on each side."""
+
+    def __init__(self, shape: Shape, classes: int, dropout: float = 0.25) -> None:
+        channels = _image(shape, least=28, name="paper-cnn")[2]
+        super().__init__(
+            *_block(channels, 128), *_block(128, 128), *_block(128, 128),
+            nn.MaxPool2d(2), nn.Dropout2d(dropout),
+            *_block(128, 256), *_block(256, 256), *_block(256, 256),
+            nn.MaxPool2d(2), nn.Dropout2d(dropout),
+            *_block(256, 512, padding=0), *_block(512, 256, padding=0), *_block(256, 128, padding=0),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, classes),
+        )  # fmt: skip
+
+
+class SmallCNN(nn.Sequential):
+    """Three convolutions in the paper's style, for images of a few pixels: quick on a CPU."""
+
+    def __init__(self, shape: Shape, classes: int, dropout: float = 0.0) -> None:
+        height, width, channels = _image(shape, least=4, name="small-cnn")
+        super().__init__(
+            *_block(channels, 16), nn.MaxPool2d(2), nn.Dropout2d(dropout),
+            *_block(16, 32), nn.MaxPool2d(2), nn.Dropout2d(dropout),
+            *_block(32, 64), nn.Flatten(), nn.Linear(64 * (height // 4) * (width // 4), classes),
+        )  # fmt: skip
+
+
+class MLP(nn.Sequential):
+    """Two hidden layers of 256 with batch norm. The first layer standardises, for columns come in any unit."""
+
+    def __init__(self, shape: Shape, classes: int, dropout: float = 0.0) -> None:
+        features = int(torch.Size(shape).numel())
+
+        def layer(inputs: int) -> list[nn.Module]:
+            return [nn.Linear(inputs, 256), nn.BatchNorm1d(256), nn.LeakyReLU(0.01), nn.Dropout(dropout)]
+
+        super().__init__(nn.Flatten(), nn.BatchNorm1d(features), *layer(features), *layer(256), nn.Linear(256, classes))
+
+
+NETWORKS: dict[str, Callable[[Shape, int, float], nn.Module]] = {
+    "paper-cnn": PaperCNN,
+    "small-cnn": SmallCNN,
+    "mlp": MLP,
+}
+
+
+def build(network: str, shape: Shape, classes: int, dropout: float) -> nn.Module:
+    """The named network for samples of a shape; `module:function` calls your own with (shape, classes)."""
+    if network in NETWORKS:
+        return NETWORKS[network](shape, classes, dropout)
+    if ":" not in network:
+        raise unknown("network", network, NETWORKS, "or module:function of your own")
+    return own(_function(network), shape, classes)
+
+
+def own(function: Callable[[Shape, int], nn.Module], shape: Shape, classes: int) -> nn.Module:
+    """The user's network, after a check that it answers with one score a class."""
+    net = function(shape, classes)
+    name = getattr(function, "__name__", repr(function))
+    if not isinstance(net, nn.Module):
+        raise SettingError(f"{name} returned {type(net).__name__}: it must return a torch.nn.Module")
+    training = net.training
+    with torch.no_grad():
+        try:
+            scores = net.eval()(torch.zeros(2, *_as_input(shape)))
+        except Exception as error:
+            raise SettingError(f"{name}: its network fails on samples of shape {shape}: {error}") from error
+    if not isinstance(scores, Tensor) or tuple(scores.shape) != (2, classes):
+        got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+        raise SettingError(f"{name}: its network gives {got} for two samples, {(2, classes)} is needed")
+    return net.train(training)
+
+
+def _as_input(shape: Shape) -> Shape:
+    return (shape[2], shape[0], shape[1]) if len(shape) == 3 else shape
+
+
+def _function(name: str) -> Callable[[Shape, int], nn.Module]:
+    module, _, attribute = name.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)  # as `python -m` does, so that a file in this folder is found
+    try:
+        function = getattr(importlib.import_module(module), attribute)
+    except ImportError as error:
+        raise SettingError(f"network {name!r}: cannot import {module!r} ({error})") from error
+    except AttributeError as error:
+        raise SettingError(f"network {name!r}: {module!r} has no {attribute!r}") from error
+    if not callable(function):
+        raise SettingError(f"network {name!r} is not a function of (shape, classes)")
+    return function  # type: ignore[no-any-return]
+
+
+def _image(shape: Shape, least: int, name: str) -> tuple[int, int, int]:
+    if len(shape) != 3:
+        raise SettingError(f"{name} takes images, these samples have shape {shape}: choose --network mlp")
+    if min(shape[:2]) < least:
+        raise SettingError(
+            f"{name} needs images of {least} pixels or more, these are {shape[0]}x{shape[1]}: "
+            f"choose --network {'small-cnn' if min(shape[:2]) >= 4 else 'mlp'}"
+        )
+    return shape[0], shape[1], shape[2]
+
+
+def count_parameters(net: nn.Module) -> int:
+    """The number of trained values."""
+    return sum(p.numel() for p in net.parameters() if p.requires_grad)

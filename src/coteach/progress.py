@@ -1,0 +1,86 @@
+"""Progress of long work: bars on a terminal, plain lines in a pipe. Always on standard error."""
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from coteach.analysis.numbers import label_precision, over_networks, test_accuracy
+from coteach.results.run import Progress as Standing
+from coteach.training.loop import EpochRecord
+
+_LINE_EVERY = 10.0  # seconds between lines in a pipe, so that a log stays readable
+
+
+class RunProgress:
+    """Shows where one or several runs stand. Use it as a context, and hand `step` and `message` to `run`."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._console = Console(stderr=True, quiet=quiet)
+        self._bars: Progress | None = None
+        self._tasks: dict[str, TaskID] = {}
+        self._last_line = 0.0
+        if self._console.is_terminal:
+            self._bars = Progress(
+                TextColumn("{task.description:<24}"),
+                BarColumn(bar_width=24),
+                TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
+                TextColumn("{task.fields[measured]}", style="bold"),
+                TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+                console=self._console,
+            )
+
+    def __enter__(self) -> Self:
+        if self._bars:
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bars:
+            self._bars.stop()
+
+    def step(self, now: Standing) -> None:
+        """Take in one step of a run."""
+        if self._bars:
+            self._show(self._bars, now)
+        elif now.record is not None:
+            last = now.epoch == now.config.epochs
+            if last or time.monotonic() - self._last_line >= _LINE_EVERY:
+                self._last_line = time.monotonic()
+                self.message(f"{_title(now)}  epoch {now.epoch}/{now.config.epochs}  {measured(now.record)}")
+
+    def message(self, text: str) -> None:
+        """Say one line."""
+        if self._bars:
+            self._bars.console.print(text, highlight=False, markup=False)
+        else:
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def _show(self, bars: Progress, now: Standing) -> None:
+        key = now.config.name
+        if key not in self._tasks:
+            total = now.config.epochs * now.steps
+            self._tasks[key] = bars.add_task(
+                _title(now), total=total, epoch=now.epoch, epochs=now.config.epochs, measured=""
+            )
+        done = (now.epoch - 1) * now.steps + now.step
+        if now.record is None:
+            bars.update(self._tasks[key], completed=done, epoch=now.epoch)
+        else:
+            bars.update(self._tasks[key], completed=done, epoch=now.epoch, measured=measured(now.record))
+
+
+def measured(record: EpochRecord) -> str:
+    """The two numbers that matter of an epoch, in a few characters."""
+    accuracy = over_networks(record, test_accuracy) or 0.0
+    precision = over_networks(record, label_precision)
+    text = f"test {100 * accuracy:.1f} %"
+    return text if precision is None else f"{text}  precision {100 * precision:.1f} %"
+
+
+def _title(now: Standing) -> str:
+    return f"{now.config.method} seed {now.config.init_seed}"

@@ -1,0 +1,122 @@
+"""Named sets of settings. A recipe with the data, the noise and the method gives a whole config."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coteach.config import Config, Inputs, config_fields
+from coteach.data import CATALOGUE, Dataset, load
+from coteach.errors import SettingError, unknown
+from coteach.fields import checked
+from coteach.methods import catalogue
+from coteach.noise import KINDS, Draw, load_draw, read_matrix
+
+RECIPES: dict[str, dict[str, Any]] = {
+    # The paper's text, and the optimiser plan behind its printed numbers.
+    "paper": {},
+    # Every departure of the authors' program from the text.
+    "authors": {
+        "dropout": 0.0,
+        "idle_epochs": 1,
+        "full_test": False,
+        "schedule": "authors",
+        "rounding": "down",
+        "divide_again": True,
+    },
+    # Half the epochs and no dropout, for small data and small networks.
+    "small": {"dropout": 0.0, "epochs": 100, "decay_from": 40},
+}
+_PAPER_DATA = ("mnist", "fashion-mnist", "cifar10", "cifar100")
+
+
+def recipe(
+    data: str | Dataset,
+    *,
+    noise: str = "none",
+    rate: float | None = None,
+    method: str = "co-teaching",
+    name: str | None = None,
+    seed: int = 1,
+    **changes: Any,
+) -> Config:
+    """The config of a run: a named recipe (by default the one that suits the data) with your changes.
+
+    `seed` sets the seeds of initialisation and order; the noise keeps its own, `noise_seed`. `changes` may be any
+    field of `Config` or setting of the method.
+    """
+    label = data if isinstance(data, str) else data.name
+    name = name or ("paper" if label in _PAPER_DATA else "small")
+    if name not in RECIPES:
+        raise unknown("recipe", name, RECIPES)
+    shape, data_sha256 = _shape(data)
+    kind, rate, inputs = _noise(noise, rate)
+    settings = catalogue.settings_of(method)
+    values: dict[str, Any] = {"network": default_network(shape)} | RECIPES[name]
+    if label == "cifar100" and name in ("paper", "authors"):
+        values["decay_from"] = 100
+    if label == "mnist" and name == "authors":
+        values["max_steps"] = 401
+    if "tau" in settings:
+        values["tau"] = rate
+    values = {key: value for key, value in values.items() if key in config_fields() or key in settings} | changes
+    for key in values:
+        if key not in config_fields() and key not in settings:
+            raise unknown("setting", key, [*config_fields(), *settings], f"the method is {method}")
+    own = {key: field.default for key, field in settings.items()}
+    own |= checked({key: value for key, value in values.items() if key in settings}, settings, method)
+    return Config(
+        **{
+            "data": label,
+            "noise": kind,
+            "rate": rate,
+            "method": method,
+            "init_seed": seed,
+            "order_seed": seed,
+            **{key: value for key, value in values.items() if key not in settings},
+            "settings": own,
+            "inputs": Inputs(data_sha256=data_sha256, **inputs),
+        }
+    )
+
+
+def default_network(shape: tuple[int, ...]) -> str:
+    """The network that suits samples of a shape."""
+    if len(shape) == 1:
+        return "mlp"
+    return "paper-cnn" if min(shape[:2]) >= 28 else "small-cnn" if min(shape[:2]) >= 4 else "mlp"
+
+
+def saved_labels(noise: str) -> Draw | None:
+    """The labels in a file that `noise` names, if it names one."""
+    return load_draw(Path(noise)) if noise.endswith(".npz") else None
+
+
+def _shape(data: str | Dataset) -> tuple[tuple[int, ...], str | None]:
+    """The shape of one sample, and the fingerprint of data that is the user's own."""
+    if isinstance(data, str):
+        if data in CATALOGUE:
+            return CATALOGUE[data].shape, None
+        data = load(data)
+    return data.shape, data.fingerprint
+
+
+def _noise(noise: str, rate: float | None) -> tuple[str, float, dict[str, Any]]:
+    """The kind of noise, its rate, and what of it came from a file."""
+    if noise in KINDS:
+        if rate is None:
+            raise SettingError(f"{noise} noise needs a rate: give --rate, such as --rate 0.45")
+        return noise, rate, {}
+    if noise == "none" and not rate:
+        return noise, 0.0, {}
+    if noise != "none" and not noise.endswith((".npz", ".csv", ".npy")):
+        hint = "or the path of a matrix (.csv, .npy) or of saved labels (.npz)"
+        raise unknown("noise", noise, ["none", *KINDS], hint)
+    if rate is not None:
+        cause = "no noise" if noise == "none" else f"noise from {noise}"
+        raise SettingError(f"rate {rate:g} goes with pair or symmetric noise, not with {cause}: leave one out")
+    if noise.endswith(".npz"):
+        draw = load_draw(Path(noise))
+        return "labels", draw.rate, {"labels_sha256": draw.sha256}
+    q = read_matrix(Path(noise))
+    return "matrix", float(1 - np.diag(q).mean()), {"matrix": tuple(map(tuple, q.tolist()))}

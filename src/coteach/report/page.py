@@ -1,0 +1,49 @@
+"""From numbers and figures to the report's one HTML file."""
+
+from dataclasses import dataclass
+from importlib.resources import files
+
+import jinja2
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the report's table, ready to print."""
+
+    method: str
+    summary: str
+    accuracy: str
+    precision: str
+    repetitions: int
+    best: bool
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure with what it shows."""
+
+    title: str
+    svg: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """All that a report shows."""
+
+    title: str
+    lead: str
+    rows: list[Row]
+    caption: str
+    """How a run became a number."""
+    figures: list[Figure]
+    facts: dict[str, str]
+    """How the numbers were made, line by line."""
+    command: str
+
+
+def render(page: Page) -> str:
+    """The page as HTML."""
+    loader = jinja2.FunctionLoader(lambda name: files("coteach.report").joinpath(name).read_text(encoding="utf-8"))
+    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
+    return environment.get_template("page.html").render(page=page)

@@ -1,0 +1,118 @@
+"""The folder of one run.
+
+config.json            the whole config; written first
+labels.npz             the labels it trained on, clean and noisy
+epochs.jsonl           one line an epoch
+checkpoint.pt          to go on from; gone when the run is done
+weights.safetensors    the trained networks
+summary.json           written last: it means that the run is done
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from coteach.config import Config
+from coteach.errors import DataError, StorageError
+from coteach.noise import Draw, save_draw
+from coteach.storage import storage_errors, write_over
+from coteach.training.loop import EpochRecord
+
+
+class RunFolder:
+    """The files of one run, read and written whole."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config_file = path / "config.json"
+        self.labels_file = path / "labels.npz"
+        self.epochs_file = path / "epochs.jsonl"
+        self.weights_file = path / "weights.safetensors"
+        self.summary_file = path / "summary.json"
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Hold the folder for this process; a second one is refused. The claim ends with the process, however."""
+        lock = filelock.FileLock(self.path / ".lock", timeout=0)
+        with storage_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            try:
+                lock.acquire()
+            except filelock.Timeout:
+                raise StorageError(f"another process is working on {self.path}: wait for it, or stop it") from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @property
+    def done(self) -> bool:
+        """Whether the run is finished."""
+        return self.summary_file.exists()
+
+    def start(self, config: Config, draw: Draw) -> None:
+        """Write what is known before the first step, unless it is there."""
+        if not self.config_file.exists():
+            self._write_json(self.config_file, config.to_dict())
+        if not self.labels_file.exists():
+            save_draw(draw, self.labels_file)
+
+    def config(self) -> Config:
+        """The config that the run was started with."""
+        return Config.from_dict(self._read_json(self.config_file))
+
+    def summary(self) -> dict[str, Any]:
+        """What the run's last act wrote."""
+        return self._read_json(self.summary_file)
+
+    def finish(self, summary: dict[str, Any]) -> None:
+        """Declare the run done."""
+        self._write_json(self.summary_file, summary)
+
+    def epochs(self) -> list[EpochRecord]:
+        """Every epoch whose line is whole; a line that a kill cut short ends the list."""
+        if not self.epochs_file.exists():
+            return []
+        records = []
+        for line in self.epochs_file.read_text(encoding="utf-8").splitlines(keepends=True):
+            try:
+                values = json.loads(line)
+            except json.JSONDecodeError:
+                break
+            if not line.endswith("\n"):
+                break
+            epoch = values.pop("epoch")
+            records.append(EpochRecord(epoch=epoch, **{name: tuple(each) for name, each in values.items()}))
+        return records
+
+    def keep_epochs(self, count: int) -> None:
+        """Drop the lines after the first `count`: they stem from steps that no checkpoint holds."""
+        text = "".join(_line(record) for record in self.epochs()[:count])
+        if not self.epochs_file.exists() or self.epochs_file.read_text(encoding="utf-8") != text:
+            write_over(self.epochs_file, text)
+
+    def append(self, record: EpochRecord) -> None:
+        """Add one epoch."""
+        with storage_errors(self.epochs_file), self.epochs_file.open("a", encoding="utf-8") as file:
+            file.write(_line(record))
+
+    def _read_json(self, path: Path) -> dict[str, Any]:
+        try:
+            values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise StorageError(f"cannot read {path}: {error.strerror}") from error
+        except ValueError as error:
+            raise DataError(f"{path} is damaged ({error}): delete the folder and run again") from error
+        return values
+
+    def _write_json(self, path: Path, values: dict[str, Any]) -> None:
+        write_over(path, json.dumps(values, indent=2) + "\n")
+
+
+def _line(record: EpochRecord) -> str:
+    return json.dumps(dataclasses.asdict(record)) + "\n"

@@ -1,0 +1,1 @@
+"""From networks, a method and batches to trained networks. Knows nothing of files."""

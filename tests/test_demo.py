@@ -1,0 +1,67 @@
+"""The demo, in small: what it prints, what it writes, and that a second one trains nothing."""
+
+import json
+import re
+
+import pytest
+
+from coteach.analysis.numbers import BEST, FINAL, LAST_TEN, cell, label_precision, test_accuracy
+from coteach.demo import demo
+from coteach.training.loop import EpochRecord
+
+accuracy = test_accuracy  # pytest would take its name for a test's
+
+
+def record(epoch, *values):
+    return EpochRecord(epoch, values, (), (), ())
+
+
+def test_how_a_run_becomes_a_number():
+    epochs = [record(t, t / 100, t / 100 + 0.02) for t in range(1, 31)]
+    assert LAST_TEN(epochs, accuracy) == pytest.approx(0.255 + 0.01)
+    assert FINAL(epochs, accuracy) == pytest.approx(0.31)
+    assert BEST([*epochs, record(31, 0.1, 0.1)], accuracy) == pytest.approx(0.31)
+    assert LAST_TEN(epochs, label_precision) is None
+
+
+def test_a_cell_of_a_table():
+    three = cell([0.8, 0.9, 1.0])
+    assert (three.mean, three.std, three.n) == (pytest.approx(0.9), pytest.approx(0.1), 3)
+    assert three.percent() == "90.00 ± 10.00"
+    assert cell([0.5]).percent() == "50.00"
+    assert cell([0.5, None]).n == 1
+    assert cell([None]) is None
+
+
+def test_the_demo_in_small(cli, tmp_path):
+    first = cli("demo", "--epochs", "3", "--seeds", "2")
+    assert first.returncode == 0, first.stderr
+    assert re.search(r"co-teaching +│ +\d+\.\d\d ± \d+\.\d\d", first.stdout)
+    results = json.loads((tmp_path / "demo" / "results.json").read_text())
+    assert set(results["methods"]) == {"standard", "co-teaching"}
+    numbers = results["methods"]["co-teaching"]["test_accuracy"]
+    runs = results["methods"]["co-teaching"]["runs"]
+    assert numbers["mean"] == pytest.approx(sum(run["test_accuracy"] for run in runs) / 2)
+    assert numbers["n"] == 2
+
+    page = (tmp_path / "demo" / "report.html").read_text()
+    assert f"{100 * numbers['mean']:.2f}" in page
+    assert page.count("<svg") == 3
+    for outside in ("http:", "https:", "src=", "@import", "url("):
+        allowed = {"http://www.w3.org", "http://purl.org", "http://creativecommons.org"}
+        for place in re.finditer(re.escape(outside), page):
+            around = page[place.start() : place.start() + 60]
+            assert any(around.startswith(a) for a in allowed) or around.startswith("url(#"), around
+
+    folders = {path: path.stat().st_mtime_ns for path in (tmp_path / "demo" / "runs").glob("*/summary.json")}
+    again = cli("demo", "--epochs", "3", "--seeds", "2", "--json")
+    assert json.loads(again.stdout) == results
+    assert {path: path.stat().st_mtime_ns for path in folders} == folders
+    assert (tmp_path / "demo" / "report.html").read_text() == page  # figures come out byte for byte the same
+
+
+def test_the_promise_of_the_readme(tmp_path):
+    """One repetition of the real demo: co-teaching is at least 15 points ahead."""
+    finished = demo(tmp_path, seeds=1)
+    gap = finished.number("co-teaching", accuracy).mean - finished.number("standard", accuracy).mean
+    assert gap > 0.15

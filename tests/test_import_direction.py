@@ -1,0 +1,49 @@
+"""The one direction through the house: a room may import from those before it, never from those after."""
+
+import ast
+from pathlib import Path
+
+import coteach
+
+ROOMS = [
+    "errors", "storage", "fields", "config", "data", "noise", "nets", "batches", "methods", "recipes", "training",
+    "results", "analysis", "progress", "report", "demo", "cli",
+]  # fmt: skip
+SOURCE = Path(coteach.__file__).parent
+
+
+def room(path):
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("coteach."):
+            yield node.module.split(".")[1]
+        elif isinstance(node, ast.ImportFrom) and node.module == "coteach":
+            yield from (alias.name for alias in node.names if alias.name in ROOMS)
+        elif isinstance(node, ast.Import):
+            yield from (n.name.split(".")[1] for n in node.names if n.name.startswith("coteach."))
+
+
+def test_every_import_points_to_the_left():
+    files = [f for f in SOURCE.rglob("*.py") if room(f) not in ("__init__", "__main__")]
+    assert {room(f) for f in files} == set(ROOMS)
+    wrong = [
+        f"{file.relative_to(SOURCE)} imports {other}"
+        for file in files
+        for other in imported(file)
+        if ROOMS.index(other) > ROOMS.index(room(file))
+    ]
+    assert wrong == []
+
+
+def test_one_backward_and_one_optimizer_step():
+    calls = {"backward": [], "step": []}
+    for file in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in calls:
+                owner = ast.unparse(node.func.value)
+                if node.func.attr == "backward" or "optimi" in owner:
+                    calls[node.func.attr].append(file.name)
+    assert calls == {"backward": ["loop.py"], "step": ["loop.py"]}

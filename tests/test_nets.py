@@ -1,0 +1,79 @@
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from coteach.errors import SettingError
+from coteach.nets import PaperCNN, build, count_parameters, own
+
+
+@pytest.mark.parametrize(
+    ("shape", "classes", "parameters"),
+    [((28, 28, 1), 10, 4_432_266), ((32, 32, 3), 10, 4_434_570), ((32, 32, 3), 100, 4_446_180)],
+)
+def test_the_papers_network_has_the_papers_size(shape, classes, parameters):
+    assert count_parameters(PaperCNN(shape, classes)) == parameters
+
+
+def test_the_papers_network_has_the_papers_shape():
+    net = PaperCNN((32, 32, 3), 10).eval()
+    sizes, x = [], torch.zeros(2, 3, 32, 32)
+    for layer in net:
+        x = layer(x)
+        if isinstance(layer, nn.Conv2d):
+            sizes.append((x.shape[1], x.shape[2]))
+            assert layer.bias is not None
+    assert sizes == [(128, 32)] * 3 + [(256, 16)] * 3 + [(512, 6), (256, 4), (128, 2)]
+    assert x.shape == (2, 10)
+    assert [m.negative_slope for m in net if isinstance(m, nn.LeakyReLU)] == [0.01] * 9
+    assert [m.p for m in net if isinstance(m, nn.Dropout2d)] == [0.25] * 2
+
+
+def test_dropout_drops_channels_in_training_and_nothing_in_eval():
+    net = PaperCNN((28, 28, 1), 10, dropout=0.5)
+    x = torch.rand(2, 1, 28, 28)
+    assert not torch.equal(net(x), net(x))
+    net.eval()
+    assert torch.equal(net(x), net(x))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"), [("small-cnn", (8, 8, 1)), ("small-cnn", (16, 16, 3)), ("mlp", (20,)), ("mlp", (3, 3, 1))]
+)
+def test_small_networks_answer_one_score_a_class(name, shape):
+    x = torch.rand(4, *((shape[2], *shape[:2]) if len(shape) == 3 else shape))
+    assert build(name, shape, 7, 0.0)(x).shape == (4, 7)
+
+
+def test_networks_that_do_not_fit_say_which_does():
+    with pytest.raises(SettingError, match="28 pixels or more, these are 8x8: choose --network small-cnn"):
+        build("paper-cnn", (8, 8, 1), 10, 0.0)
+    with pytest.raises(SettingError, match="choose --network mlp"):
+        build("paper-cnn", (20,), 10, 0.0)
+    with pytest.raises(SettingError, match="did you mean 'paper-cnn'"):
+        build("papercnn", (28, 28, 1), 10, 0.0)
+
+
+def test_a_network_of_the_users_own(tmp_path, monkeypatch):
+    (tmp_path / "my_nets.py").write_text(
+        "from torch import nn\n"
+        "def linear(shape, classes):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(shape[0] * shape[1] * shape[2], classes))\n"
+        "def wrong(shape, classes):\n"
+        "    return nn.Flatten()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert build("my_nets:linear", (8, 8, 1), 10, 0.0)(torch.rand(2, 1, 8, 8)).shape == (2, 10)
+    with pytest.raises(SettingError, match=r"gives \(2, 64\) for two samples, \(2, 10\) is needed"):
+        build("my_nets:wrong", (8, 8, 1), 10, 0.0)
+    with pytest.raises(SettingError, match="has no 'nothing'"):
+        build("my_nets:nothing", (8, 8, 1), 10, 0.0)
+    with pytest.raises(SettingError, match="cannot import"):
+        build("no_such_module:net", (8, 8, 1), 10, 0.0)
+
+
+def test_own_checks_that_it_gets_a_network():
+    with pytest.raises(SettingError, match=r"must return a torch\.nn\.Module"):
+        own(lambda shape, classes: 3, (8, 8, 1), 10)

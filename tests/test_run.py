@@ -1,0 +1,272 @@
+"""Run folders: what is in them, how a run goes on, and what happens when the disk or a file fails."""
+
+import dataclasses
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from torch import nn
+
+import coteach.results.run as run_module
+from coteach.data import load
+from coteach.errors import DataError, StorageError, TrainingError
+from coteach.noise import corrupt, save_draw, symmetric
+from coteach.recipes import recipe, saved_labels
+from coteach.results.checkpoint import Checkpoints
+from coteach.results.folder import RunFolder
+from coteach.results.run import InterruptedRun, read_result, run
+
+
+class StopAfter:
+    """Raises Ctrl-C's signal after some steps, as a user would."""
+
+    def __init__(self, steps, number=signal.SIGINT):
+        self.left, self.number = steps, number
+
+    def __call__(self, progress):
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), self.number)
+
+
+def files(path):
+    return sorted(p.name for p in path.iterdir() if not p.name.startswith("."))
+
+
+def test_a_finished_folder(quick, tmp_path):
+    config = quick()
+    result = run(config, tmp_path)
+    assert result.path == tmp_path / config.name
+    assert files(result.path) == ["config.json", "epochs.jsonl", "labels.npz", "summary.json", "weights.safetensors"]
+    assert RunFolder(result.path).config() == config
+    assert [record.epoch for record in result.epochs] == [1, 2, 3]
+    assert result.summary["noise_rate"] == pytest.approx(0.45, abs=0.03)
+    assert result.summary["parameters"] == [26090, 26090]
+    assert result.summary["environment"]["torch"] == torch.__version__
+    weights = safetensors.torch.load_file(result.path / "weights.safetensors")
+    assert {name.split(".")[0] for name in weights} == {"0", "1"}
+
+
+def test_a_done_run_is_not_trained_again(quick, tmp_path):
+    first = run(quick(), tmp_path)
+    again = run(quick(), tmp_path, on_progress=lambda progress: pytest.fail("trained again"))
+    assert again.already_done
+    assert not first.already_done
+    assert again.epochs == first.epochs
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_saves_and_the_same_call_goes_on_bit_equal(quick, tmp_path, number):
+    whole = run(quick(), tmp_path / "whole")
+    with pytest.raises(InterruptedRun, match="run the same command again to go on"):
+        run(quick(), tmp_path / "stopped", on_progress=StopAfter(6, number))
+    said = []
+    stopped = run(quick(), tmp_path / "stopped", on_message=said.append)
+    assert said == ["going on in epoch 2 of 3"]
+    for name in ("epochs.jsonl", "weights.safetensors"):
+        assert (stopped.path / name).read_bytes() == (whole.path / name).read_bytes()
+
+
+def test_the_callers_random_numbers_are_left_alone(quick, tmp_path):
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    run(quick(), tmp_path)
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b[:-1] + bytes([b[-1] ^ 1]), lambda b: b""])
+def test_a_damaged_checkpoint_is_noticed_and_the_one_before_is_used(quick, tmp_path, damage):
+    whole = run(quick(), tmp_path / "whole")
+    with pytest.raises(InterruptedRun):
+        run(quick(), tmp_path / "hurt", checkpoint_every=0, on_progress=StopAfter(7))
+    newest = tmp_path / "hurt" / quick().name / "checkpoint.pt"
+    newest.write_bytes(damage(newest.read_bytes()))
+    said = []
+    hurt = run(quick(), tmp_path / "hurt", on_message=said.append)
+    assert said[0] == "checkpoint.pt is damaged and was passed over"
+    assert "going on" in said[1]
+    assert (hurt.path / "weights.safetensors").read_bytes() == (whole.path / "weights.safetensors").read_bytes()
+
+
+def test_a_run_without_a_whole_checkpoint_starts_over(quick, tmp_path):
+    whole = run(quick(), tmp_path / "whole")
+    with pytest.raises(InterruptedRun):
+        run(quick(), tmp_path / "hurt", on_progress=StopAfter(9))
+    (tmp_path / "hurt" / quick().name / "checkpoint.pt").write_bytes(b"nonsense")
+    hurt = run(quick(), tmp_path / "hurt")
+    assert (hurt.path / "epochs.jsonl").read_bytes() == (whole.path / "epochs.jsonl").read_bytes()
+
+
+def test_a_torn_line_of_epochs_is_dropped(quick, tmp_path):
+    whole = run(quick(), tmp_path / "whole")
+    with pytest.raises(InterruptedRun):
+        run(quick(), tmp_path / "torn", on_progress=StopAfter(9))
+    with (tmp_path / "torn" / quick().name / "epochs.jsonl").open("a") as file:
+        file.write('{"epoch": 3, "test_acc')
+    torn = run(quick(), tmp_path / "torn")
+    assert (torn.path / "epochs.jsonl").read_bytes() == (whole.path / "epochs.jsonl").read_bytes()
+
+
+def test_a_second_process_is_refused(quick, tmp_path):
+    refused = []
+
+    def meanwhile(progress):
+        if not refused:
+            code = (
+                "import sys, json; from coteach.config import Config; from coteach.results.run import run\n"
+                "run(Config.from_dict(json.loads(sys.argv[1])), sys.argv[2])"
+            )
+            words = [sys.executable, "-c", code, json.dumps(quick().to_dict()), str(tmp_path)]
+            refused.append(subprocess.run(words, capture_output=True, text=True, check=False))
+
+    run(quick(), tmp_path, on_progress=meanwhile)
+    assert refused[0].returncode == 1
+    assert "another process is working on" in refused[0].stderr
+
+
+def test_a_loss_that_becomes_nan_stops_and_keeps_the_last_good_checkpoint(tmp_path):
+    config = recipe("digits", noise="pair", rate=0.45, epochs=4, lr=1e30)
+    with pytest.raises(TrainingError, match=r"the loss became (NaN|infinite) in epoch \d: lower the learning rate"):
+        run(config, tmp_path, checkpoint_every=0)
+    state, warnings = Checkpoints(tmp_path / config.name).load()
+    assert warnings == []
+    assert state is None or bool(state["sums"][0].isfinite().all())
+    assert not RunFolder(tmp_path / config.name).done
+
+
+def test_a_full_disk_says_so_and_loses_nothing(quick, tmp_path):
+    """A limit on the size of files stands in for the disk: the write fails in the kernel all the same."""
+    whole = run(quick(), tmp_path / "whole")
+    with pytest.raises(InterruptedRun):
+        run(quick(), tmp_path / "full", on_progress=StopAfter(5))
+    before = (tmp_path / "full" / quick().name / "checkpoint.pt").read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignore = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+        with pytest.raises(StorageError, match="no space left on the disk: make room and run the same command again"):
+            run(quick(), tmp_path / "full", checkpoint_every=0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, ignore)
+    folder = tmp_path / "full" / quick().name
+    assert (folder / "checkpoint.pt").read_bytes() == before
+    assert not list(folder.glob(".*.part"))
+    full = run(quick(), tmp_path / "full")
+    assert (full.path / "weights.safetensors").read_bytes() == (whole.path / "weights.safetensors").read_bytes()
+
+
+def test_a_disk_that_is_really_full(quick, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "none", disk], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("only root can make a small disk")
+    try:
+        with pytest.raises(StorageError, match="no space left on the disk"):
+            run(quick(), disk, checkpoint_every=0)
+        assert not RunFolder(disk / quick().name).done
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_a_folder_that_cannot_be_made(quick, tmp_path):
+    (tmp_path / "runs").write_text("a file, not a folder")
+    with pytest.raises(StorageError, match="a file stands where a folder is needed"):
+        run(quick(), tmp_path / "runs")
+
+
+def test_a_broken_config_file(quick, tmp_path):
+    result = run(quick(), tmp_path)
+    (result.path / "config.json").write_text("{")
+    with pytest.raises(DataError, match="is damaged"):
+        read_result(result.path)
+    with pytest.raises(DataError, match="no finished run"):
+        read_result(tmp_path)
+
+
+def test_saved_labels_train_the_same_run_for_two_people(tmp_path):
+    digits = load("digits")
+    draw = corrupt(digits.y_train, symmetric(10, 0.3), seed=9)
+    results = []
+    for person in ("ann", "bob"):
+        path = tmp_path / person / "labels.npz"
+        path.parent.mkdir()
+        save_draw(draw, path)
+        config = recipe("digits", noise=str(path), epochs=2, max_steps=2)
+        results.append(run(config, tmp_path / person, labels=saved_labels(str(path))))
+    ann, bob = results
+    assert ann.config == bob.config
+    assert (ann.path / "weights.safetensors").read_bytes() == (bob.path / "weights.safetensors").read_bytes()
+    assert ann.summary["labels_sha256"] == draw.sha256
+    again = dataclasses.replace(ann.config, epochs=3)
+    with pytest.raises(DataError, match="saved labels of this run are not here"):
+        run(again, tmp_path)
+
+
+def test_saved_labels_of_other_data_are_refused(tmp_path):
+    save_draw(corrupt(np.arange(1437) % 10, symmetric(10, 0.3)), tmp_path / "other.npz")
+    config = recipe("digits", noise=str(tmp_path / "other.npz"))
+    with pytest.raises(DataError, match="drawn for other data"):
+        run(config, tmp_path, labels=saved_labels(str(tmp_path / "other.npz")))
+
+
+def test_a_matrix_for_other_classes_is_refused(tmp_path):
+    np.save(tmp_path / "q.npy", np.eye(3))
+    with pytest.raises(DataError, match="for 3 classes, digits has 10"):
+        run(recipe("digits", noise=str(tmp_path / "q.npy")), tmp_path)
+
+
+def test_own_data_that_changed_is_another_run(tmp_path):
+    rng = np.random.default_rng(0)
+    x, y = rng.random((80, 5), np.float32), np.arange(80) % 4
+    path = tmp_path / "mine.npz"
+    np.savez(path, x_train=x, y_train=y, x_test=x, y_test=y)
+    config = recipe(str(path), epochs=1, batch_size=16)
+    assert run(config, tmp_path).config.network == "mlp"
+    np.savez(path, x_train=x + 1, y_train=y, x_test=x, y_test=y)
+    other = recipe(str(path), epochs=1, batch_size=16)
+    assert other.digest != config.digest
+    with pytest.raises(DataError, match="has changed since"):
+        run(dataclasses.replace(config, epochs=2), tmp_path)
+
+
+def own_network(shape, classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))
+
+
+def test_a_network_as_a_function(quick, tmp_path):
+    result = run(quick(), tmp_path, network=own_network)
+    assert result.config.network.endswith(":own_network")
+    assert result.summary["parameters"] == [650, 650]
+
+
+def test_it_runs_in_a_thread(quick, tmp_path):
+    results = []
+    thread = threading.Thread(target=lambda: results.append(run(quick(), tmp_path)))
+    thread.start()
+    thread.join()
+    assert results[0].epochs[-1].epoch == 3
+
+
+def test_the_authors_recipe_runs_as_theirs(tmp_path):
+    config = recipe("digits", noise="pair", rate=0.45, name="authors", epochs=3, max_steps=3)
+    result = run(config, tmp_path)
+    idle, first, _ = result.epochs
+    assert (idle.train_loss, idle.picked, idle.label_precision) == ((), (), ())
+    assert len(idle.test_accuracy) == 2
+    assert first.picked[0] == int((1 - 0.45 / 9) * 128) / 128  # the drop rate of their second epoch, rounded down
+    assert result.summary["test_samples"] == 256  # 360, less the last short batch of 128
+
+
+def test_the_interrupted_run_has_its_own_exit_code():
+    assert run_module.InterruptedRun("").exit_code == 130
