@@ -32,7 +32,9 @@ def one_line(process, code):
 
 @pytest.mark.parametrize("command", [[], *[[name] for name in COMMANDS], ["data", "fetch"]])
 def test_help_is_there_and_needs_no_torch(command):
-    code = "import sys; from coteach.cli import main; code = main(sys.argv[1:]); sys.exit(code or 'torch' in sys.modules)"
+    code = (
+        "import sys; from coteach.cli import main; code = main(sys.argv[1:]); sys.exit(code or 'torch' in sys.modules)"
+    )
     process = subprocess.run(
         [sys.executable, "-c", code, *command, "--help"], capture_output=True, text=True, check=False
     )
@@ -94,16 +96,24 @@ def test_an_explicit_zero_is_not_a_missing_flag(cli):
 def test_ctrl_c_says_how_to_go_on(tmp_path):
     words = ["train", "--data", "digits", "--noise", "pair", "--rate", "0.45", "--epochs", "500"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "coteach", *words], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "coteach", *words],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
-    while not list(tmp_path.glob("runs/*/epochs.jsonl")) or not next(tmp_path.glob("runs/*/epochs.jsonl")).stat().st_size:
+    while (
+        not list(tmp_path.glob("runs/*/epochs.jsonl")) or not next(tmp_path.glob("runs/*/epochs.jsonl")).stat().st_size
+    ):
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate(timeout=30)
     assert process.returncode == 130
     assert out == ""
-    assert re.search(r"coteach: stopped in epoch \d+ of 500 and saved in .*: run the same command again to go on\n$", errors)
+    assert re.search(
+        r"coteach: stopped in epoch \d+ of 500 and saved in .*: run the same command again to go on\n$", errors
+    )
     assert list(tmp_path.glob("runs/*/checkpoint.pt"))
 
 
@@ -181,12 +191,16 @@ BAD = {
     "no arrays": (["train", "--data", "incomplete.npz"], 1, "y_test"),
     "NaN": (["train", "--data", "nan.npz"], 1, "NaN"),
     "empty": (["train", "--data", "empty.npz"], 1, "empty"),
-    "one class": (["train", "--data", "one_class.npz"], 1, "one class"),
+    "one class": (["train", "--data", "one_class.npz"], 1, "a classifier needs at least two classes"),
     "negative labels": (["train", "--data", "negative.npz"], 1, "-1"),
-    "labels out of range": (["train", "--data", "out_of_range.npz"], 1, "class_names"),
+    "labels out of range": (["train", "--data", "out_of_range.npz"], 1, "label 3 is out of range"),
     "tampered": (["data", "verify", "mnist"], 1, "mnist.npz"),
     "verify what is not here": (["data", "verify", "cifar10"], 1, "run `coteach data fetch cifar10`"),
-    "bad matrix": (["train", "--data", "digits", "--noise", "bad.csv"], 1, "row 0 of the transition matrix sums to 0.9"),
+    "bad matrix": (
+        ["train", "--data", "digits", "--noise", "bad.csv"],
+        1,
+        "row 0 of the transition matrix sums to 0.9",
+    ),
     "no matrix": (["train", "--data", "digits", "--noise", "none.csv"], 1, "no such file"),
     "damaged labels": (["train", "--data", "digits", "--noise", "truncated.npz"], 1, "damaged"),
     "labels of other data": (["train", "--data", "digits", "--noise", "other_labels.npz"], 1, "other data"),

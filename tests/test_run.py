@@ -168,7 +168,9 @@ def test_a_full_disk_says_so_and_loses_nothing(quick, tmp_path):
 def test_a_disk_that_is_really_full(quick, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "none", disk], capture_output=True, check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=600k", "none", disk], capture_output=True, check=False
+    )
     if mounted.returncode:
         pytest.skip("only root can make a small disk")
     try:

@@ -82,6 +82,8 @@ def matrix(values: Any, names: Sequence[str]) -> str:
 
 def _svg(figure: Figure) -> str:
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    figure.savefig(
+        buffer, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    )
     text = buffer.getvalue()
     return text[text.index("<svg") :].replace(_INK, "currentColor")
