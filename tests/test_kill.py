@@ -38,14 +38,14 @@ def test_killed_at_random_moments(tmp_path, method):
     for name in ("whole", "killed"):
         (tmp_path / name).mkdir()
     finish(start(tmp_path / "whole", method))
-    (whole,) = (tmp_path / "whole" / "runs").iterdir()
+    (whole,) = (tmp_path / "whole" / "runs").glob(f"*-{method}-*")
 
     dice = random.Random(os.environ.get("COTEACH_KILL_SEED"))  # other moments every time, unless a seed is given
     kills = 0
     while kills < 4:
         process = start(tmp_path / "killed", method)
         folder = tmp_path / "killed" / "runs" / whole.name
-        while not (folder / "config.json").exists() and process.poll() is None:
+        while not list(folder.parent.glob("*/config.json")) and process.poll() is None:
             time.sleep(0.01)
         time.sleep(dice.uniform(0, 0.6))
         if process.poll() is None:
@@ -57,6 +57,10 @@ def test_killed_at_random_moments(tmp_path, method):
     errors = finish(start(tmp_path / "killed", method))
     assert kills > 0
     assert "Traceback" not in errors
-    for name in ("epochs.jsonl", "weights.safetensors", "config.json", "labels.npz"):
-        assert (folder / name).read_bytes() == (whole / name).read_bytes(), name
-    assert not list(folder.glob("checkpoint*"))
+    folders = sorted(path.name for path in folder.parent.iterdir())
+    assert folders == sorted(path.name for path in whole.parent.iterdir())  # stage one has a folder of its own
+    for name in folders:
+        for file in ("epochs.jsonl", "weights.safetensors", "config.json", "labels.npz"):
+            killed = folder.parent / name / file
+            assert killed.read_bytes() == (whole.parent / name / file).read_bytes(), killed
+        assert not list((folder.parent / name).glob("checkpoint*"))

@@ -29,7 +29,7 @@ def blobs():
 def trainer_for(blobs, method, **changes):
     config = recipe(blobs, noise="symmetric", rate=0.3, method=method, **({"epochs": 6, "batch_size": 32} | changes))
     torch.manual_seed(0)
-    return make_trainer(config, blobs, draw_labels(config, blobs), CPU)
+    return make_trainer(config, blobs, draw_labels(config, blobs), device=CPU)
 
 
 def train(trainer, until=None):

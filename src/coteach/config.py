@@ -67,6 +67,9 @@ class Config:
     """Adam's beta1 before the decay starts."""
     late_beta1: float = 0.1
     """Adam's beta1 once the decay has started."""
+    hold_out: float = 0.0
+    """Share of the noisy training data to hold out; the weights kept are then those of the epoch with the lowest
+    loss on it."""
     full_test: bool = True
     """Test on every test sample; no for the authors' way, which leaves out the last short batch."""
 
@@ -90,7 +93,7 @@ class Config:
             if not low <= value <= high or not math.isfinite(value):
                 span = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
                 raise SettingError(f"{name} is {value:g}: it must be {span}")
-        for name in ("rate", "beta1", "late_beta1", "dropout"):
+        for name in ("rate", "beta1", "late_beta1", "dropout", "hold_out"):
             if not 0 <= getattr(self, name) < 1:
                 raise SettingError(f"{name} is {getattr(self, name):g}: it must be at least 0 and less than 1")
         if self.lr == 0:

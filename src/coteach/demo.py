@@ -18,7 +18,7 @@ from coteach.methods import catalogue
 from coteach.progress import RunProgress
 from coteach.recipes import recipe
 from coteach.report.page import Figure, Page, Row, render
-from coteach.results.run import Result, run
+from coteach.results.run import Result, Runner
 from coteach.storage import write_over
 
 NOISE, RATE = "pair", 0.45
@@ -165,16 +165,9 @@ def demo(out: Path, *, epochs: int = 100, seeds: int = 3, threads: int = 0) -> D
         progress.message(
             f"Digits: {len(dataset.y_train):,} images, {100 * RATE:.0f} % of their labels moved to the next class."
         )
+        runner = Runner(out / "runs", threads=threads, on_progress=progress.step, on_message=progress.message)
         for config in planned:
-            result = run(
-                config,
-                out / "runs",
-                dataset=dataset,
-                threads=threads,
-                on_progress=progress.step,
-                on_message=progress.message,
-            )
-            runs.setdefault(config.method, []).append(result)
+            runs.setdefault(config.method, []).append(runner.run(config, dataset=dataset))
     finished = Demo(runs, out)
     write_over(out / "results.json", json.dumps(finished.to_dict(), indent=2) + "\n")
     write_over(finished.report, render(finished.page("coteach demo")))

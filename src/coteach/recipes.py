@@ -1,5 +1,6 @@
 """Named sets of settings. A recipe with the data, the noise and the method gives a whole config."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,8 @@ def recipe(
         values["max_steps"] = 401
     if "tau" in settings:
         values["tau"] = rate
+    if label == "cifar100":
+        values["filter_outliers"] = False
     values = {key: value for key, value in values.items() if key in config_fields() or key in settings} | changes
     for key in values:
         if key not in config_fields() and key not in settings:
@@ -78,6 +81,14 @@ def recipe(
             "inputs": Inputs(data_sha256=data_sha256, **inputs),
         }
     )
+
+
+def stage_one_of(config: Config) -> Config | None:
+    """The Standard run that a two-stage method starts with; None for the other methods."""
+    kind = config.settings.get("stage_one")
+    if kind is None:
+        return None
+    return replace(config, method="standard", settings={}, hold_out=0.1 if kind == "early" else config.hold_out)
 
 
 def default_network(shape: tuple[int, ...]) -> str:

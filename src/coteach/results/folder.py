@@ -36,9 +36,9 @@ class RunFolder:
         self.summary_file = path / "summary.json"
 
     @contextmanager
-    def claimed(self) -> Iterator[None]:
-        """Hold the folder for this process; a second one is refused. The claim ends with the process, however."""
-        lock = filelock.FileLock(self.path / ".lock", timeout=0)
+    def claimed(self, *, wait: bool = False) -> Iterator[None]:
+        """Hold the folder for this process; a second one is refused, or waits. A kill ends the claim too."""
+        lock = filelock.FileLock(self.path / ".lock", timeout=-1 if wait else 0)
         with storage_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             try:

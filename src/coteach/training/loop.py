@@ -1,11 +1,13 @@
 """The training loop: the only backward and the only optimizer step of the project."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from coteach.batches import Batch, Batches, TestSet
@@ -27,6 +29,8 @@ class EpochRecord:
     """Clean share of the samples a network picked, averaged over batches; empty where the truth is unknown."""
     picked: tuple[float, ...]
     """Share of the samples that the network picked."""
+    held_out_loss: tuple[float, ...] = ()
+    """Mean cross entropy on held-out samples with their noisy labels; empty where none are held out."""
 
 
 class Sums:
@@ -52,13 +56,22 @@ class Trainer:
     """The networks of one run, their optimisers, and where in the run they stand."""
 
     def __init__(
-        self, config: Config, networks: Sequence[nn.Module], method: Method, batches: Batches, test: TestSet
+        self,
+        config: Config,
+        networks: Sequence[nn.Module],
+        method: Method,
+        batches: Batches,
+        *,
+        test: TestSet,
+        held_out: TestSet | None = None,
     ) -> None:
         self.config = config
         self.networks = nn.ModuleList(networks)
         self.method = method
         self.batches = batches
         self.test = test
+        self.held_out = held_out
+        self.best: dict[str, Any] = {"loss": math.inf, "epoch": 0, "weights": {}}
         self.device = batches.y.device
         owned = [list(net.parameters()) for net in networks]
         owned[0] += method.parameters()  # what a method learns, it learns with the first network
@@ -115,13 +128,18 @@ class Trainer:
         steps = max(self._sums.steps, 1)
         trained = self._sums.steps > 0
         known = trained and self.batches.clean is not None
+        held_out = self._held_out_loss()
         record = EpochRecord(
             epoch=self.epoch,
             test_accuracy=self.evaluate(),
             train_loss=_numbers(loss / steps) if trained else (),
             label_precision=_numbers(precision / np.maximum(counted, 1)) if known else (),
             picked=_numbers(picked / steps) if trained else (),
+            held_out_loss=held_out,
         )
+        if held_out and np.mean(held_out) < self.best["loss"]:
+            weights = {name: value.clone() for name, value in self.networks.state_dict().items()}
+            self.best = {"loss": float(np.mean(held_out)), "epoch": self.epoch, "weights": weights}
         self.epoch += 1
         self._sums = Sums(len(self.networks), self.device)
         return record
@@ -134,6 +152,21 @@ class Trainer:
         for x, y in self.test:
             right += torch.stack([(net(x).argmax(1) == y).sum() for net in self.networks])
         return tuple(count / len(self.test) for count in right.tolist())
+
+    @torch.no_grad()
+    def _held_out_loss(self) -> tuple[float, ...]:
+        if self.held_out is None:
+            return ()
+        self.networks.eval()
+        total = torch.zeros(len(self.networks), dtype=torch.float64, device=self.device)
+        for x, y in self.held_out:
+            total += torch.stack([F.cross_entropy(net(x), y, reduction="sum").double() for net in self.networks])
+        return tuple((total / len(self.held_out)).tolist())
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The weights to keep: the best epoch's where samples are held out to choose it, else the last's."""
+        return self.best["weights"] or self.networks.state_dict()
 
     def check(self) -> None:
         """Raise a TrainingError if a loss of this epoch is not finite."""
@@ -152,6 +185,7 @@ class Trainer:
             "sums": self._sums.values,
             "networks": self.networks.state_dict(),
             "method": self.method.state_dict(),
+            "best": self.best,
             "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
             "random": torch.get_rng_state(),
             "random_cuda": torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None,
@@ -165,6 +199,7 @@ class Trainer:
         self._sums.values.copy_(state["sums"])
         self.networks.load_state_dict(state["networks"])
         self.method.load_state_dict(state["method"])
+        self.best = state["best"]
         for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
             optimiser.load_state_dict(saved)
         torch.set_rng_state(state["random"].cpu())

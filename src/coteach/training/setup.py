@@ -1,16 +1,17 @@
 """From a config and its data to a trainer that is ready to run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from coteach.batches import Batches, TestSet
 from coteach.config import Config
 from coteach.data import Dataset
 from coteach.errors import DataError
 from coteach.methods import catalogue
+from coteach.methods.two_stage import TwoStageMethod
 from coteach.nets import Shape, build, own
 from coteach.noise import KINDS, Draw, corrupt
 from coteach.training.loop import Trainer
@@ -39,22 +40,30 @@ def make_trainer(
     config: Config,
     dataset: Dataset,
     draw: Draw,
+    *,
     device: torch.device,
     network: Callable[[Shape, int], nn.Module] | None = None,
+    stage_one: Mapping[str, Tensor] | None = None,
 ) -> Trainer:
-    """Networks, method, batches and optimisers of a run; `network` replaces the config's by a function."""
+    """Networks, method, batches and optimisers of a run.
+
+    `network` replaces the config's by a function; `stage_one` holds the weights that a two-stage method learns from.
+    """
     method = catalogue.load(config.method)(dataset.classes, **config.settings)
     torch.manual_seed(config.init_seed)
-    nets = [
-        own(network, dataset.shape, dataset.classes)
-        if network
-        else build(config.network, dataset.shape, dataset.classes, config.dropout)
-        for _ in range(method.networks)
-    ]
+    nets = [_build(config, dataset, network).to(device) for _ in range(method.networks)]
+    if isinstance(method, TwoStageMethod) and stage_one is not None:
+        teacher = nets[0] if method.continues else _build(config, dataset, network).to(device)
+        teacher.load_state_dict(dict(stage_one))
+        every = TestSet(dataset.x_train, draw.noisy, device=device)
+        method.to(device).learn_from(_probabilities(teacher, every), every.y)
+    rows = np.random.default_rng([config.order_seed, 0]).permutation(len(draw.noisy))
+    held = rows[: round(config.hold_out * len(rows))]
+    kept = np.setdiff1d(rows, held)
     batches = Batches(
-        dataset.x_train,
-        draw.noisy,
-        draw.clean,
+        dataset.x_train[kept] if len(held) else dataset.x_train,
+        draw.noisy[kept],
+        draw.clean[kept],
         batch_size=config.batch_size,
         drop_last=config.drop_last,
         device=device,
@@ -62,6 +71,24 @@ def make_trainer(
     tested = len(dataset.y_test)
     if not config.full_test:
         tested -= tested % config.batch_size
-    test = TestSet(dataset.x_test[:tested], dataset.y_test[:tested], device=device)
-    placed = [net.to(device, memory_format=torch.channels_last) for net in nets]  # type: ignore[call-overload]
-    return Trainer(config, placed, method.to(device), batches, test)
+    return Trainer(
+        config,
+        [net.to(memory_format=torch.channels_last) for net in nets],  # type: ignore[call-overload]
+        method.to(device),
+        batches,
+        test=TestSet(dataset.x_test[:tested], dataset.y_test[:tested], device=device),
+        held_out=TestSet(dataset.x_train[held], draw.noisy[held], device=device) if len(held) else None,
+    )
+
+
+def _build(config: Config, dataset: Dataset, network: Callable[[Shape, int], nn.Module] | None) -> nn.Module:
+    if network is not None:
+        return own(network, dataset.shape, dataset.classes)
+    return build(config.network, dataset.shape, dataset.classes, config.dropout)
+
+
+@torch.no_grad()
+def _probabilities(net: nn.Module, samples: TestSet) -> Tensor:
+    """What a network says of every sample, in their order."""
+    net.eval()
+    return torch.cat([net(x).softmax(1) for x, _ in samples])

@@ -1,0 +1,47 @@
+"""F-correction (Patrini et al., 2017): the forward correction of the loss by an estimated transition matrix."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from coteach.batches import Batch
+from coteach.methods.base import Step
+from coteach.methods.selection import everything
+from coteach.methods.two_stage import TwoStageMethod, noisy_label_loss
+
+
+class FCorrection(TwoStageMethod):
+    """A new network whose predictions are pushed through a transition matrix that a Standard run estimated."""
+
+    name = "f-correction"
+
+    filter_outliers: bool = True
+    """Leave out the samples at or above the 97th percentile when looking for a class's surest one; the recipe for
+    CIFAR-100 does not."""
+
+    def __init__(self, classes: int, **settings: object) -> None:
+        super().__init__(classes, **settings)
+        self.register_buffer("transition", torch.eye(classes))  # until stage one says more: no noise
+        self.transition: Tensor
+
+    def learn_from(self, probabilities: Tensor, labels: Tensor) -> None:
+        """T[i] is what the network says of the sample that it is surest is of class i."""
+        self.transition.copy_(anchor_rows(probabilities, filter_outliers=self.filter_outliers))
+
+    def step(self, logits: Sequence[Tensor], batch: Batch, epoch: Tensor) -> Step:
+        """-log (p @ T)[label]; the prediction is p."""
+        loss = noisy_label_loss(logits[0], self.transition.clamp(min=1e-12).log(), batch.y)
+        return Step(losses=(loss,), picked=(everything(batch.y),))
+
+
+def anchor_rows(probabilities: Tensor, *, filter_outliers: bool) -> Tensor:
+    """The rows of the transition matrix: for each class the probabilities of its surest sample, summing to 1."""
+    rows = []
+    for column in probabilities.T:
+        left = column < column.quantile(0.97, interpolation="higher")
+        leave_out = filter_outliers and bool(left.any())
+        surest = (torch.where(left, column, -1) if leave_out else column).argmax()
+        rows.append(probabilities[surest])
+    matrix = torch.stack(rows)
+    return matrix / matrix.sum(1, keepdim=True)

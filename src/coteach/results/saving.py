@@ -1,0 +1,75 @@
+"""Saving a run while it trains, and hearing a request to stop."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+
+from coteach.results.checkpoint import Checkpoints
+from coteach.training.device import set_threads
+from coteach.training.loop import Trainer
+
+
+class Saver:
+    """Saves a trainer's state now and then, and counts the seconds of a run over all its tries."""
+
+    def __init__(self, trainer: Trainer, checkpoints: Checkpoints, every: float) -> None:
+        self.trainer = trainer
+        self.checkpoints = checkpoints
+        self.every = every
+        self._earlier = 0.0
+        self._began = self._saved = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds spent on the run, earlier tries included."""
+        return self._earlier + time.monotonic() - self._began
+
+    @property
+    def due(self) -> bool:
+        """Whether the last checkpoint is old."""
+        return time.monotonic() - self._saved >= self.every
+
+    def restore(self, on_message: Callable[[str], None], *, keep_threads: bool) -> None:
+        """Go on from the newest whole checkpoint, if there is one."""
+        state, warnings = self.checkpoints.load()
+        for warning in warnings:
+            on_message(warning)
+        if state is not None:
+            self.trainer.load_state(state)
+            self._earlier = state["seconds"]
+            if keep_threads:
+                set_threads(state["threads"])  # sums over another number of threads round differently
+            on_message(f"going on in epoch {self.trainer.epoch} of {self.trainer.config.epochs}")
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        self.trainer.check()  # a state with NaN in it must not replace a good one
+        self.checkpoints.save(self.trainer.state() | {"seconds": self.seconds, "threads": torch.get_num_threads()})
+        self._saved = time.monotonic()
+
+
+@contextmanager
+def stop_requests() -> Iterator[threading.Event]:
+    """An event that Ctrl-C or a polite kill sets, for a step must not be torn apart. A second Ctrl-C does not wait."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def request(number: int, frame: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    for number in before:
+        signal.signal(number, request)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
