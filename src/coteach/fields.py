@@ -5,8 +5,9 @@ the annotated fields of a class, and the docstring under each, from the file ins
 """
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,10 +26,15 @@ class Field:
     doc: str
 
 
-def classes(path: Path) -> Iterator[ast.ClassDef]:
+def classes(path: Path) -> tuple[ast.ClassDef, ...]:
     """The classes that a Python file defines at its top level."""
+    return _classes(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _classes(path: Path, changed: int) -> tuple[ast.ClassDef, ...]:
     tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    yield from (node for node in tree.body if isinstance(node, ast.ClassDef))
+    return tuple(node for node in tree.body if isinstance(node, ast.ClassDef))
 
 
 def fields_of(node: ast.ClassDef) -> list[Field]:

@@ -11,6 +11,7 @@ from coteach.errors import CoteachError, unknown
 COMMANDS = {
     "demo": "see in a minute what wrong labels do, and what co-teaching does about them",
     "train": "train one method on one dataset, in a folder that can always be continued",
+    "bench": "run a grid of methods, noises and seeds, and print its table",
     "data": "list, fetch and verify the datasets",
     "noise": "draw wrong labels and save them, so that others can train on the same",
     "methods": "list the training methods and their settings",
