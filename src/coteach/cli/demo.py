@@ -17,6 +17,8 @@ class Ask:
 
     out: Path = Path("demo")
     """Folder for the report and the runs."""
+    methods: tuple[str, ...] = ("standard", "co-teaching")
+    """Methods to compare, or all."""
     epochs: int = 100
     """Epochs of each run."""
     seeds: int = 3
@@ -33,7 +35,7 @@ def main(argv: list[str]) -> int:
 
     from coteach.demo import demo
 
-    demo_result = demo(ask.out, epochs=ask.epochs, seeds=ask.seeds, threads=ask.threads)
+    demo_result = demo(ask.out, methods=ask.methods, epochs=ask.epochs, seeds=ask.seeds, threads=ask.threads)
     if ask.json:
         json.dump(demo_result.to_dict(), sys.stdout, indent=2)
         print()

@@ -1,0 +1,89 @@
+"""A new method is one file: nothing else is touched, and it is everywhere."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOY = '''
+"""A toy: believe a label the less, the more classes there are."""
+
+from coteach.errors import SettingError
+from coteach.methods.base import Method, Step
+from coteach.methods.selection import everything, per_sample_loss
+
+
+class Sceptic(Method):
+    """One network that smooths every label."""
+
+    name = "sceptic"
+
+    doubt: float = 0.1
+    """Share of belief taken from the given label."""
+
+    def check(self):
+        if not 0 <= self.doubt < 1:
+            raise SettingError(f"doubt is {self.doubt:g}: give 0 <= doubt < 1")
+
+    def step(self, logits, batch, epoch):
+        z = logits[0]
+        losses = (1 - self.doubt) * per_sample_loss(z, batch.y) - self.doubt * z.log_softmax(1).mean(1)
+        return Step(losses=(losses.mean(),), picked=(everything(losses),))
+'''
+
+
+@pytest.fixture
+def plugin(tmp_path):
+    folder = tmp_path / "my_methods"
+    folder.mkdir()
+    (folder / "sceptic.py").write_text(TOY)
+    return str(folder)
+
+
+def test_the_command_line_knows_it(cli, plugin):
+    listed = cli("methods", "sceptic", COTEACH_METHODS=plugin).stdout
+    assert "One network that smooths every label." in listed
+    assert "--doubt" in listed
+    assert "Share of belief" in cli("train", "--method", "sceptic", "--help", COTEACH_METHODS=plugin).stdout
+    words = ["train", "--data", "digits", "--method", "sceptic", "--epochs", "1", "--max-steps", "2"]
+    trained = cli(*words, "--doubt", "0.3", "--json", COTEACH_METHODS=plugin)
+    assert json.loads(trained.stdout)["config"]["settings"] == {"doubt": 0.3}
+    refused = cli(*words, "--doubt", "1.5", COTEACH_METHODS=plugin)
+    assert (refused.returncode, refused.stderr) == (2, "coteach: doubt is 1.5: give 0 <= doubt < 1\n")
+    assert "unknown method 'sceptic'" in cli(*words).stderr  # without the folder it is not there
+
+
+def test_the_contract_tests_run_over_it(plugin):
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:xdist",
+        "-k",
+        "sceptic",
+        Path(__file__).parent / "test_methods.py",
+    ]
+    process = subprocess.run(
+        words, capture_output=True, text=True, check=False, env=os.environ | {"COTEACH_METHODS": plugin}
+    )
+    assert process.returncode == 0, process.stdout
+    assert process.stdout.startswith("." * 9)  # one for each test of the contract, four moments of resuming
+
+
+def test_the_table_and_the_legend_show_it(cli, plugin, tmp_path):
+    (tmp_path / "grid.toml").write_text(
+        'data = "digits"\nnoises = ["pair-45"]\nmethods = ["standard", "sceptic"]\n'
+        "[settings]\nepochs = 1\ndoubt = 0.2\n"
+    )
+    shown = cli("bench", "grid.toml", COTEACH_METHODS=plugin)
+    assert shown.returncode == 0, shown.stderr
+    assert "sceptic" in shown.stdout
+    demo = cli("demo", "--methods", "all", "--epochs", "1", "--seeds", "1", COTEACH_METHODS=plugin)
+    assert demo.returncode == 0, demo.stderr
+    assert "sceptic" in demo.stdout
+    assert "sceptic" in (tmp_path / "demo" / "report.html").read_text()
