@@ -1,5 +1,10 @@
 """The contract that every registered method keeps, whatever it does, and then what each one does."""
 
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +14,7 @@ from coteach.data import Dataset
 from coteach.errors import SettingError
 from coteach.methods import catalogue
 from coteach.methods.base import Method, Step
+from coteach.paper import tables
 from coteach.recipes import recipe
 from coteach.training.setup import draw_labels, make_trainer
 
@@ -180,9 +186,16 @@ def test_a_schedule_that_keeps_nothing_is_refused(settings):
 
 
 def test_the_catalogue_needs_no_torch():
-    import subprocess
-    import sys
-
     code = "import sys; from coteach.methods import catalogue; print(len(catalogue.entries()), 'torch' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert answer == [str(len(METHODS)), "False"]
+
+
+@pytest.mark.parametrize("method", tables()["methods"])
+def test_every_method_has_its_page(method):
+    pages = Path(__file__).parents[1] / "docs" / "methods"
+    page = (pages / f"{method}.md").read_text()
+    assert page.startswith(f"# {method}\n")
+    assert f"({method}.md)" in (pages / "README.md").read_text()
+    for link in re.findall(r"\]\((\S+?)\)", page):
+        assert (pages / link).exists(), link
