@@ -17,6 +17,7 @@ def quick():
 
     def make(**changes):
         base = {"noise": "pair", "rate": 0.45, "epochs": 3, "decay_from": 2, "max_steps": 4, "dropout": 0.1}
+        base |= {"precision": "fp32", "compile": False}  # settled, so that the run keeps its name
         return recipe("digits", **(base | changes))
 
     return make

@@ -77,8 +77,10 @@ class Config:
     """Seed of the networks' initial weights."""
     order_seed: int = 1
     """Seed of the order of samples and of dropout."""
-    precision: Literal["fp32"] = "fp32"
-    """Arithmetic of a step."""
+    precision: Literal["auto", "fp32", "tf32", "bf16"] = "auto"
+    """Arithmetic of a step: auto is bf16 on a GPU and fp32 on a CPU."""
+    compile: bool = True
+    """On a GPU, fuse or compile the networks and capture the whole step as one graph."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     inputs: Inputs = Inputs()

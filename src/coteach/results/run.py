@@ -20,6 +20,7 @@ from coteach.results.environment import environment
 from coteach.results.folder import RunFolder
 from coteach.results.saving import Saver, stop_requests
 from coteach.storage import write_over
+from coteach.training.arithmetic import settled, switches
 from coteach.training.device import choose_device, set_threads
 from coteach.training.loop import EpochRecord, Trainer
 from coteach.training.setup import draw_labels, make_trainer
@@ -108,6 +109,8 @@ class Runner:
         """The finished run of a config; `wait` for another process that works on it instead of refusing."""
         if network is not None:
             config = replace(config, network=f"{network.__module__}:{network.__qualname__}")
+        device = choose_device(self.device)
+        config = settled(config, device)
         folder = RunFolder(self.out / config.name)
         if folder.done:
             return read_result(folder.path)
@@ -122,9 +125,8 @@ class Runner:
         if before is not None:
             first = self.run(before, dataset=dataset, labels=labels, network=network, wait=True)
             taught = _first_network(first.path)
-        device = choose_device(self.device)
         set_threads(self.threads)
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        with switches(config, device), torch.random.fork_rng([device] if device.type == "cuda" else []):
             trainer = make_trainer(config, dataset, draw, device=device, network=network, stage_one=taught)
             with folder.claimed(wait=wait):
                 if not folder.done:  # else another process finished it in the meantime

@@ -1,5 +1,6 @@
 """The training loop: the only backward and the only optimizer step of the project."""
 
+import copy
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from coteach.batches import Batch, Batches, TestSet
 from coteach.config import Config
 from coteach.errors import TrainingError
 from coteach.methods.base import Method, Step
+from coteach.training.arithmetic import Arithmetic
+from coteach.training.captured import CapturedStep, warm_up
 from coteach.training.schedule import beta1, learning_rate
 
 
@@ -33,23 +36,15 @@ class EpochRecord:
     """Mean cross entropy on held-out samples with their noisy labels; empty where none are held out."""
 
 
-class Sums:
-    """What an epoch adds up. Stays on the device and is read once, so that no step waits for the host."""
-
-    def __init__(self, networks: int, device: torch.device) -> None:
-        self.values = torch.zeros(4, networks, dtype=torch.float64, device=device)
-        self.steps = 0
-
-    def add(self, step: Step, batch: Batch) -> None:
-        """Count one step in."""
-        picked = torch.stack(step.picked)
-        chosen = picked.sum(1)
-        self.values[0] += torch.stack(step.losses).detach()
-        self.values[1] += chosen / len(batch)
-        if batch.clean is not None:
-            self.values[2] += (picked & batch.clean).sum(1) / chosen.clamp(min=1)
-            self.values[3] += chosen > 0  # a batch without picks has no precision
-        self.steps += 1
+def add_up(sums: Tensor, step: Step, batch: Batch) -> None:
+    """Count one step into an epoch's sums: loss, share picked, label precision, batches with picks."""
+    picked = torch.stack(step.picked)
+    chosen = picked.sum(1)
+    sums[0] += torch.stack(step.losses).detach()
+    sums[1] += chosen / len(batch)
+    if batch.clean is not None:
+        sums[2] += (picked & batch.clean).sum(1) / chosen.clamp(min=1)
+        sums[3] += chosen > 0  # a batch without picks has no precision
 
 
 class Trainer:
@@ -75,20 +70,29 @@ class Trainer:
         self.device = batches.y.device
         owned = [list(net.parameters()) for net in networks]
         owned[0] += method.parameters()  # what a method learns, it learns with the first network
-        self.optimisers = [torch.optim.Adam(mine, lr=config.lr, fused=True) for mine in owned]
+        self.arithmetic = Arithmetic(networks, config, self.device)
+        captured = self.arithmetic.captured
+        self.optimisers = [
+            torch.optim.Adam(
+                mine,
+                lr=torch.tensor(config.lr, device=self.device) if captured else config.lr,
+                fused=True,
+                capturable=captured,
+            )
+            for mine in owned
+        ]
         self.epoch = 1
-        self._sums = Sums(len(networks), self.device)
+        self.steps_done = 0
+        # Sums stay on the device and are read once an epoch, so that no step waits for the host.
+        self._sums = torch.zeros(4, len(networks), dtype=torch.float64, device=self.device)
+        self._epoch = torch.tensor(1, device=self.device)
+        self._captured: CapturedStep | None = None
 
     @property
     def steps_per_epoch(self) -> int:
         """Steps in an epoch that trains."""
         limit = self.config.max_steps
         return min(len(self.batches), limit) if limit else len(self.batches)
-
-    @property
-    def steps_done(self) -> int:
-        """Steps done in the epoch that is under way."""
-        return self._sums.steps
 
     def run_epoch(self) -> Iterator[None]:
         """Train for what is left of the current epoch. After each step it yields: then the state may be saved."""
@@ -99,17 +103,50 @@ class Trainer:
         rate, momentum = learning_rate(self.config, self.epoch), beta1(self.config, self.epoch)
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
-                group["lr"], group["betas"] = rate, (momentum, group["betas"][1])
+                if isinstance(group["lr"], Tensor):
+                    group["lr"].fill_(rate)
+                else:
+                    group["lr"] = rate
+                if group["betas"][0] != momentum:
+                    group["betas"] = (momentum, group["betas"][1])
+                    self._captured = None  # it holds the old one
         self.networks.train()
-        epoch = torch.tensor(self.epoch, device=self.device)
+        self._epoch.fill_(self.epoch)
         order = self.batches.order(self.config.order_seed, self.epoch)
         size = self.config.batch_size
         for step in range(self.steps_done, self.steps_per_epoch):
-            self._step(self.batches.take(order[step * size : (step + 1) * size]), epoch)
+            rows = order[step * size : (step + 1) * size]
+            if self.arithmetic.captured and len(rows) == size:
+                self._captured = self._captured or self._capture(rows)
+                self._captured(rows)
+            else:
+                self._step(rows)
+            self.steps_done += 1
             yield
 
-    def _step(self, batch: Batch, epoch: Tensor) -> None:
-        step = self.method.step([net(batch.x) for net in self.networks], batch, epoch)
+    def _capture(self, rows: Tensor) -> CapturedStep:
+        """The step as one graph. What the warm-up changes is put back, so that it trains nothing."""
+        before = copy.deepcopy(self.state())
+        warm_up(self._step, rows)
+        self.load_state(before)
+        self._create_moments()
+        return CapturedStep(self._step, rows)
+
+    def _create_moments(self) -> None:
+        """Adam makes its moments at its first step; inside a graph they would be made anew at each replay."""
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                for parameter in group["params"]:
+                    if not optimiser.state[parameter]:
+                        optimiser.state[parameter] = {
+                            "step": torch.zeros((), device=self.device),
+                            "exp_avg": torch.zeros_like(parameter),
+                            "exp_avg_sq": torch.zeros_like(parameter),
+                        }
+
+    def _step(self, rows: Tensor) -> None:
+        batch = self.batches.take(rows)
+        step = self.method.step(self.arithmetic.logits(batch.x), batch, self._epoch)
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
         torch.stack(step.losses).sum().backward()  # type: ignore[no-untyped-call]
@@ -119,14 +156,14 @@ class Trainer:
         for optimiser in self.optimisers:
             optimiser.found_inf = nothing  # type: ignore[attr-defined]
             optimiser.step()
-        self._sums.add(step, batch)
+        add_up(self._sums, step, batch)
 
     def finish_epoch(self) -> EpochRecord:
         """Evaluate, answer what the epoch measured, and move on to the next one."""
         self.check()
-        loss, picked, precision, counted = self._sums.values.cpu().numpy()
-        steps = max(self._sums.steps, 1)
-        trained = self._sums.steps > 0
+        loss, picked, precision, counted = self._sums.cpu().numpy()
+        steps = max(self.steps_done, 1)
+        trained = self.steps_done > 0
         known = trained and self.batches.clean is not None
         held_out = self._held_out_loss()
         record = EpochRecord(
@@ -141,7 +178,8 @@ class Trainer:
             weights = {name: value.clone() for name, value in self.networks.state_dict().items()}
             self.best = {"loss": float(np.mean(held_out)), "epoch": self.epoch, "weights": weights}
         self.epoch += 1
-        self._sums = Sums(len(self.networks), self.device)
+        self.steps_done = 0
+        self._sums.zero_()
         return record
 
     @torch.no_grad()
@@ -150,7 +188,7 @@ class Trainer:
         self.networks.eval()
         right = torch.zeros(len(self.networks), dtype=torch.int64, device=self.device)
         for x, y in self.test:
-            right += torch.stack([(net(x).argmax(1) == y).sum() for net in self.networks])
+            right += torch.stack([(z.argmax(1) == y).sum() for z in self.arithmetic.logits(x)])
         return tuple(count / len(self.test) for count in right.tolist())
 
     @torch.no_grad()
@@ -160,7 +198,8 @@ class Trainer:
         self.networks.eval()
         total = torch.zeros(len(self.networks), dtype=torch.float64, device=self.device)
         for x, y in self.held_out:
-            total += torch.stack([F.cross_entropy(net(x), y, reduction="sum").double() for net in self.networks])
+            scores = self.arithmetic.logits(x)
+            total += torch.stack([F.cross_entropy(z, y, reduction="sum").double() for z in scores])
         return tuple((total / len(self.held_out)).tolist())
 
     @property
@@ -170,7 +209,7 @@ class Trainer:
 
     def check(self) -> None:
         """Raise a TrainingError if a loss of this epoch is not finite."""
-        loss = self._sums.values[0]
+        loss = self._sums[0]
         if not bool(loss.isfinite().all()):
             raise TrainingError(
                 f"the loss became {'NaN' if bool(loss.isnan().any()) else 'infinite'} in epoch {self.epoch}: "
@@ -181,12 +220,12 @@ class Trainer:
         """All that the rest of the run depends on, as tensors and plain values."""
         return {
             "epoch": self.epoch,
-            "steps": self._sums.steps,
-            "sums": self._sums.values,
+            "steps": self.steps_done,
+            "sums": self._sums,
             "networks": self.networks.state_dict(),
             "method": self.method.state_dict(),
             "best": self.best,
-            "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
+            "moments": [optimiser.state_dict()["state"] for optimiser in self.optimisers],
             "random": torch.get_rng_state(),
             "random_cuda": torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None,
         }
@@ -194,14 +233,15 @@ class Trainer:
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on from a state that `state` gave, on this device or another."""
         self.epoch = state["epoch"]
-        self._sums = Sums(len(self.networks), self.device)
-        self._sums.steps = state["steps"]
-        self._sums.values.copy_(state["sums"])
+        self.steps_done = state["steps"]
+        self._sums.copy_(state["sums"])
         self.networks.load_state_dict(state["networks"])
         self.method.load_state_dict(state["method"])
         self.best = state["best"]
-        for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
-            optimiser.load_state_dict(saved)
+        for optimiser, moments in zip(self.optimisers, state["moments"], strict=True):
+            # the groups say how this device steps, and are not the state's
+            optimiser.load_state_dict({"state": moments, "param_groups": optimiser.state_dict()["param_groups"]})
+        self._captured = None
         torch.set_rng_state(state["random"].cpu())
         if self.device.type == "cuda" and state["random_cuda"] is not None:
             torch.cuda.set_rng_state(state["random_cuda"].cpu(), self.device)

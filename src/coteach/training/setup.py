@@ -14,6 +14,7 @@ from coteach.methods import catalogue
 from coteach.methods.two_stage import TwoStageMethod
 from coteach.nets import Shape, build, own
 from coteach.noise import KINDS, Draw, corrupt
+from coteach.training.arithmetic import settled
 from coteach.training.loop import Trainer
 
 
@@ -72,7 +73,7 @@ def make_trainer(
     if not config.full_test:
         tested -= tested % config.batch_size
     return Trainer(
-        config,
+        settled(config, device),
         [net.to(memory_format=torch.channels_last) for net in nets],  # type: ignore[call-overload]
         method.to(device),
         batches,

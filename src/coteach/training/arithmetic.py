@@ -1,0 +1,83 @@
+"""What a step runs as: the one place that decides it from the device and the config.
+
+On a CPU: the plain networks in fp32. On a CUDA GPU: bf16 by default, the networks fused or compiled, each on a stream
+of its own, and the whole step captured as one graph (`captured.py`).
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor, nn
+
+from coteach.config import Config
+from coteach.errors import SettingError
+
+
+def settled(config: Config, device: torch.device) -> Config:
+    """The config with `auto` precision and compilation settled for a device: their names stand in the run's config."""
+    gpu = device.type == "cuda"
+    precision = ("bf16" if gpu else "fp32") if config.precision == "auto" else config.precision
+    if precision != "fp32" and not gpu:
+        raise SettingError(f"precision {precision} needs a CUDA GPU, this is {device.type}: choose --precision fp32")
+    return replace(config, precision=precision, compile=config.compile and gpu)
+
+
+@contextmanager
+def switches(config: Config, device: torch.device) -> Iterator[None]:
+    """Torch's global switches for a run on a GPU, put back afterwards."""
+    if device.type != "cuda":
+        yield
+        return
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark
+    cudnn.allow_tf32 = matmul.allow_tf32 = config.precision != "fp32"
+    cudnn.benchmark = True  # shapes never change: let cuDNN look for its fastest kernels once
+    try:
+        yield
+    finally:
+        cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark = before
+
+
+class Arithmetic:
+    """Runs the networks of a method on a batch."""
+
+    def __init__(self, networks: Sequence[nn.Module], config: Config, device: torch.device) -> None:
+        self.bf16 = config.precision == "bf16"
+        self.captured = config.compile and device.type == "cuda"
+        self.networks = [self._fast(net) for net in networks] if self.captured else list(networks)
+        self._streams = (
+            [torch.cuda.Stream(device) for _ in networks[1:]] if self.captured else []  # type: ignore[no-untyped-call]
+        )
+        self._autocast = torch.autocast("cuda", torch.bfloat16, enabled=self.bf16)
+
+    def _fast(self, net: nn.Module) -> nn.Module:
+        if self.bf16 and find_spec("triton"):
+            from coteach.training.fused_cnn import FusedCNN, blocks
+
+            if blocks(net) is not None:
+                return FusedCNN(net)
+        return torch.compile(net, dynamic=False)  # type: ignore[return-value]
+
+    def logits(self, x: Tensor) -> list[Tensor]:
+        """Each network's scores for a batch, in fp32. The networks do not wait for each other."""
+        if not self._streams:
+            return [self._scores(net, x) for net in self.networks]
+        main = torch.cuda.current_stream()
+        scores = []
+        for net, stream in zip(self.networks, [main, *self._streams], strict=True):
+            if stream is not main:
+                stream.wait_stream(main)
+            with torch.cuda.stream(stream):
+                scores.append(self._scores(net, x))
+        for stream in self._streams:
+            main.wait_stream(stream)
+        return scores
+
+    def _scores(self, net: nn.Module, x: Tensor) -> Tensor:
+        if not self.bf16:
+            return net(x)  # type: ignore[no-any-return]
+        with self._autocast:
+            return net(x).float()  # type: ignore[no-any-return]

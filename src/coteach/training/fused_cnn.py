@@ -1,0 +1,159 @@
+"""A convolutional network of ours run by fused kernels in bf16, on the parameters of the plain one."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from coteach.training import kernels
+
+
+@dataclass(frozen=True)
+class Block:
+    """A convolution with the batch norm, the LeakyReLU and, maybe, the pool and the dropout that follow it."""
+
+    conv: nn.Conv2d
+    norm: nn.BatchNorm2d
+    act: nn.LeakyReLU
+    pool: bool
+    dropout: float
+
+
+def blocks(net: nn.Module) -> list[Block] | None:
+    """The blocks of a network that ends with average pool, flatten and linear layer; None for any other."""
+    if not isinstance(net, nn.Sequential):
+        return None
+    layers = list(net)
+    head = [type(layer) for layer in layers[-3:]]
+    if head != [nn.AdaptiveAvgPool2d, nn.Flatten, nn.Linear]:
+        return None
+    found: list[Block] = []
+    rest: Iterator[nn.Module] = iter(layers[:-3])
+    for layer in rest:
+        match layer:
+            case nn.Conv2d():
+                norm, act = next(rest, None), next(rest, None)
+                if not isinstance(norm, nn.BatchNorm2d) or not isinstance(act, nn.LeakyReLU):
+                    return None
+                if norm.num_features not in (16, 32, 64, 128, 256, 512) or layer.bias is None:
+                    return None
+                found.append(Block(layer, norm, act, pool=False, dropout=0.0))
+            case nn.MaxPool2d(kernel_size=2, stride=2, padding=0) if found and not found[-1].pool:
+                found[-1] = Block(found[-1].conv, found[-1].norm, found[-1].act, pool=True, dropout=0.0)
+            case nn.Dropout2d(p=p) if found and found[-1].pool:
+                found[-1] = Block(found[-1].conv, found[-1].norm, found[-1].act, pool=True, dropout=p)
+            case _:
+                return None
+    return found
+
+
+class FusedCNN(nn.Module):
+    """Computes what the plain network computes. Its parameters, and so its checkpoints, are the plain network's.
+
+    The biases of the convolutions get no gradient: batch norm cancels them, and their true gradient is zero.
+    """
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        found = blocks(net)
+        if found is None or not isinstance(net, nn.Sequential):
+            raise TypeError(f"{type(net).__name__} is not made of the blocks that can be fused")
+        self.plain = [net]  # in a list, so that it is not registered twice
+        self.blocks = found
+        self.linear: list[Any] = [net[-1]]
+        device = found[0].conv.weight.device
+        self.room = kernels.Workspace(max(block.norm.num_features for block in found), device)
+        # Eight input channels let the first convolution use the tensor cores' wide loads.
+        self.padding = -found[0].conv.in_channels % 8
+        self.bf16 = [
+            torch.zeros(
+                (
+                    c.weight.shape[0],
+                    c.weight.shape[1] + (self.padding if c is found[0].conv else 0),
+                    *c.weight.shape[2:],
+                ),
+                dtype=torch.bfloat16,
+                device=device,
+            ).to(memory_format=torch.channels_last)
+            for c in (block.conv for block in found)
+        ]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """One score a class, in fp32."""
+        x = F.pad(x, (0, 0, 0, 0, 0, self.padding)).to(torch.bfloat16, memory_format=torch.channels_last)
+        weights = _Cast.apply(self.bf16, *[block.conv.weight for block in self.blocks])  # type: ignore[no-untyped-call]
+        for block, weight in zip(self.blocks, weights, strict=True):
+            x = F.conv2d(x, weight, None, block.conv.stride, block.conv.padding)
+            x = self._finish(block, x)
+        linear = self.linear[0]
+        return F.linear(x.float().mean((2, 3)), linear.weight, linear.bias)
+
+    def _finish(self, block: Block, x: Tensor) -> Tensor:
+        """Batch norm, LeakyReLU, pool and dropout of a block."""
+        norm = block.norm
+        pool = block.pool and x.shape[2] % 2 == x.shape[3] % 2 == 0
+        drop = None
+        training = self.plain[0].training
+        if training and block.dropout:
+            drop = (torch.rand(x.shape[:2], device=x.device) >= block.dropout) / (1 - block.dropout)
+        if training:
+            how = How(block, self.room, pool, drop if pool else None)
+            y: Tensor = _NormAct.apply(x, norm.weight, norm.bias, how)  # type: ignore[no-untyped-call]
+        else:
+            mean, rstd = kernels.running_statistics(block.conv, norm)
+            y = kernels.normalise(x, mean, rstd, norm.weight, norm.bias, block.act.negative_slope, pool, None)
+        if block.pool and not pool:  # an odd number of pixels
+            y = F.max_pool2d(y, 2)
+            if drop is not None:
+                y = y * drop[:, :, None, None].to(y.dtype)
+        return y
+
+
+class _Cast(torch.autograd.Function):
+    """All weights to bf16 in one go, and their gradients back."""
+
+    @staticmethod
+    def forward(ctx: Any, targets: Sequence[Tensor], *weights: Tensor) -> tuple[Tensor, ...]:
+        ctx.channels = weights[0].shape[1]  # the first target may have more, which stay zero
+        targets[0][:, : ctx.channels].copy_(weights[0])
+        torch._foreach_copy_(list(targets[1:]), list(weights[1:]))
+        return tuple(target.view_as(target) for target in targets)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        full = [torch.empty_like(g, dtype=torch.float32) for g in gradients[1:]]
+        torch._foreach_copy_(full, list(gradients[1:]))
+        first = gradients[0][:, : ctx.channels].to(torch.float32, memory_format=torch.channels_last)
+        return None, first, *full
+
+
+class _NormAct(torch.autograd.Function):
+    """A block after its convolution, in training."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, gamma: Tensor, beta: Tensor, how: "How") -> Tensor:
+        block = how.block
+        mean, rstd = kernels.statistics(x, block.conv, block.norm, how.room)
+        ctx.save_for_backward(x, gamma, beta, mean, rstd, how.drop)
+        ctx.how = how
+        return kernels.normalise(x, mean, rstd, gamma, beta, block.act.negative_slope, how.pool, how.drop)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        x, gamma, beta, mean, rstd, drop = ctx.saved_tensors
+        how = ctx.how
+        dy = dy.contiguous(memory_format=torch.channels_last)
+        slope = how.block.act.negative_slope
+        return *kernels.gradient(x, dy, mean, rstd, gamma, beta, slope, how.pool, drop, how.room), None
+
+
+class How(NamedTuple):
+    """What a block's kernels need besides tensors that have gradients."""
+
+    block: Block
+    room: kernels.Workspace
+    pool: bool
+    drop: Tensor | None
