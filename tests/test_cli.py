@@ -84,6 +84,17 @@ def test_settings_from_a_file_and_flags_over_them(cli, tmp_path):
     assert answer["config"]["epochs"] == 2
     (tmp_path / "bad.toml").write_text("epochs = \n")
     assert "not valid TOML" in one_line(cli("train", "--config", "bad.toml"), 2)
+    for line in (
+        "method = 3",
+        "data = 3",
+        "noise = 3",
+        'rate = "x"',
+        "recipe = 3",
+        '[train]\ndata = "digits"',
+        'name = "x"',
+    ):
+        (tmp_path / "wrong.toml").write_text(f"{line}\n")
+        assert "wrong.toml" in one_line(cli("train", "--config", "wrong.toml"), 2)
     (tmp_path / "typo.toml").write_text('data = "digits"\nepoch = 3\n')
     assert "did you mean 'epochs'" in one_line(cli("train", "--config", "typo.toml"), 2)
 
@@ -148,7 +159,7 @@ def test_noise_saves_labels_that_train_takes(cli, tmp_path):
     trained = cli("train", "--data", "digits", "--noise", "labels.npz", "--epochs", "1", "--max-steps", "1", "--json")
     assert json.loads(trained.stdout)["summary"]["labels_sha256"] == sha256
     assert "is there already" in one_line(
-        cli("noise", "--data", "digits", "--noise", "pair", "--rate", "0.1", "--out", "labels.npz"), 1
+        cli("noise", "--data", "digits", "--noise", "pair", "--rate", "0.1", "--out", "labels.npz"), 2
     )
 
 
@@ -211,6 +222,18 @@ BAD = {
     "no such device": (["train", *QUICK, "--device", "cuda:77"], 2, "not usable here"),
     "negative threads": (["train", *QUICK, "--threads", "-1"], 2, "threads is -1"),
     "NaN loss": (["train", *QUICK, "--lr", "1e30", "--max-steps", "9", "--quiet"], 1, "lower the learning rate"),
+    "tiny batch": (["train", *QUICK, "--batch-size", "1"], 2, "batch_size is 1"),
+    "no test left": (
+        ["train", *QUICK, "--full-test", "no", "--batch-size", "500"],
+        2,
+        "leaves none of 360 test samples",
+    ),
+    "odd device": (["train", *QUICK, "--device", "meta"], 2, "not supported"),
+    "many threads": (["train", *QUICK, "--threads", "99999999999"], 2, "up to 1024"),
+    "bf16 on a CPU": (["train", *QUICK, "--precision", "bf16", "--device", "cpu"], 2, "needs a CUDA GPU"),
+    "labels of labels": (["noise", "--data", "digits", "--noise", "a.npz", "--out", "b.npz"], 2, "drawn already"),
+    "labels into a folder": (["noise", "--data", "digits", "--noise", "pair", "--out", "."], 2, "labels.npz"),
+    "NaN seconds": (["train", *QUICK, "--checkpoint-every", "nan"], 2, "give seconds"),
     "no demo": (["demo", "--epochs", "0"], 2, "epochs is 0"),
     "no repetitions": (["demo", "--seeds", "0"], 2, "seeds is 0"),
 }

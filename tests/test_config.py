@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import pytest
 
 from coteach.config import Config, config_fields
@@ -22,7 +23,23 @@ def test_every_value_changes_the_hash():
 
 def test_the_hash_is_stable():
     # A new field or default makes every run folder a new one: that must be meant.
-    assert recipe("mnist", noise="pair", rate=0.45).name == "mnist-pair-45-co-teaching-s1-e42f5bd0"
+    assert recipe("mnist", noise="pair", rate=0.45).name == "mnist-pair-45-co-teaching-s1-046287c8"
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert recipe("mnist", noise="pair", rate=np.float64(0.45), seed=np.int64(1)) == recipe(
+        "mnist", noise="pair", rate=0.45
+    )
+
+
+def test_where_own_data_lies_is_not_in_the_hash(tmp_path, monkeypatch):
+    x, y = np.zeros((8, 3), np.float32), np.arange(8) % 2
+    np.savez(tmp_path / "mine.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    monkeypatch.chdir(tmp_path)
+    there, here = recipe(str(tmp_path / "mine.npz")), recipe("mine.npz")
+    assert there.digest == here.digest
+    np.savez(tmp_path / "mine.npz", x_train=x, y_train=y, x_test=x, y_test=y, class_names=["a", "b", "c"])
+    assert recipe("mine.npz").digest != here.digest
 
 
 def test_every_field_explains_itself():
@@ -41,7 +58,11 @@ def test_whole_numbers_pass_for_floats():
         ({"epochs": 0}, "epochs is 0: it must be at least 1"),
         ({"batch_size": 0}, "batch_size is 0"),
         ({"lr": 0.0}, "lr is 0"),
-        ({"lr": float("nan")}, "lr is nan"),
+        ({"lr": float("nan")}, "lr is nan: give a finite number"),
+        ({"c": float("nan")}, "c is nan: give a finite number"),
+        ({"seed": -1}, "seed is -1: it must be 0 or more"),
+        ({"epochs": 10**400}, "it must be at most 1000000"),
+        ({"batch_size": 1}, "batch_size is 1: it must be at least 2"),
         ({"epochs": "ten"}, "give int"),
         ({"epochz": 10}, "unknown setting 'epochz': did you mean 'epochs'"),
         ({"taus": 0.1}, "did you mean 'tau'"),

@@ -61,17 +61,27 @@ def test_a_network_of_the_users_own(tmp_path, monkeypatch):
         "def linear(shape, classes):\n"
         "    return nn.Sequential(nn.Flatten(), nn.Linear(shape[0] * shape[1] * shape[2], classes))\n"
         "def wrong(shape, classes):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(64, 64))\n"
+        "def empty(shape, classes):\n"
         "    return nn.Flatten()\n"
+        "def broken(shape, classes):\n"
+        "    return 1 / 0\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     assert build("my_nets:linear", (8, 8, 1), 10, 0.0)(torch.rand(2, 1, 8, 8)).shape == (2, 10)
     with pytest.raises(SettingError, match=r"gives \(2, 64\) for two samples, \(2, 10\) is needed"):
         build("my_nets:wrong", (8, 8, 1), 10, 0.0)
+    with pytest.raises(SettingError, match="no parameters to train"):
+        build("my_nets:empty", (8, 8, 1), 10, 0.0)
+    with pytest.raises(SettingError, match="ZeroDivisionError"):
+        build("my_nets:broken", (8, 8, 1), 10, 0.0)
     with pytest.raises(SettingError, match="has no 'nothing'"):
         build("my_nets:nothing", (8, 8, 1), 10, 0.0)
-    with pytest.raises(SettingError, match="cannot import"):
-        build("no_such_module:net", (8, 8, 1), 10, 0.0)
+    (tmp_path / "not_python.py").write_text("def net(:\n")
+    for name in ("no_such_module:net", ":net", "not_python:net"):
+        with pytest.raises(SettingError, match="cannot import"):
+            build(name, (8, 8, 1), 10, 0.0)
 
 
 def test_own_checks_that_it_gets_a_network():

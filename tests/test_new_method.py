@@ -56,6 +56,32 @@ def test_the_command_line_knows_it(cli, plugin):
     assert "unknown method 'sceptic'" in cli(*words).stderr  # without the folder it is not there
 
 
+def test_two_files_with_one_name_are_told_apart(cli, plugin):
+    text = Path(plugin, "sceptic.py").read_text()
+    Path(plugin, "sceptic_too.py").write_text(text)
+    assert "both hold a method 'sceptic'" in cli("methods", COTEACH_METHODS=plugin).stderr
+    Path(plugin, "sceptic_too.py").write_text(text.replace('"sceptic"', '"other"'))  # the class may keep its name
+    assert {"sceptic", "other"} <= {
+        e["name"] for e in json.loads(cli("methods", "--json", COTEACH_METHODS=plugin).stdout)
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cause"),
+    [
+        ("doubt: float = 0.1", "doubt: float = 1 / 3", "must be a plain value"),
+        ("doubt: float = 0.1", "lr: float = 0.1", "a run has a setting 'lr' already"),
+        ("class Sceptic(Method):", "class Sceptic(Method:", "not valid Python: line 9"),
+    ],
+)
+def test_a_file_that_cannot_be_one_says_why(cli, plugin, old, new, cause):
+    file = Path(plugin, "sceptic.py")
+    file.write_text(file.read_text().replace(old, new))
+    process = cli("methods", COTEACH_METHODS=plugin)
+    assert process.returncode == 2
+    assert cause in process.stderr
+
+
 def test_the_contract_tests_run_over_it(plugin):
     words = [
         sys.executable,

@@ -132,6 +132,31 @@ def test_a_draw_that_was_changed_is_refused(tmp_path):
         load_draw(tmp_path / "none.npz")
 
 
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ({"matrix": np.eye(3)}, "its matrix has 3 classes"),
+        ({"noisy": np.full(100, 50)}, "runs from 50 to 50"),
+        ({"clean": np.zeros(99, int)}, "one whole number a sample"),
+        ({"noisy": np.zeros((100, 1), int)}, "one whole number a sample"),
+        ({"noisy": np.zeros(100)}, "one whole number a sample"),
+        ({"seed": np.zeros(2)}, "seed is not a number"),
+    ],
+)
+def test_a_draw_with_impossible_parts_is_refused(tmp_path, changes, cause):
+    draw = corrupt(np.arange(100) % 5, symmetric(5, 0.3))
+    parts = {"noisy": draw.noisy, "clean": draw.clean, "matrix": draw.matrix, "seed": 0, "sha256": draw.sha256}
+    np.savez(tmp_path / "labels.npz", **(parts | changes))
+    with pytest.raises(DataError, match=cause):
+        load_draw(tmp_path / "labels.npz")
+
+
+@pytest.mark.parametrize("labels", [np.zeros((3, 2), int), np.array([0.5, 1.0]), np.array(["a"])])
+def test_labels_that_are_no_numbers_are_refused(labels):
+    with pytest.raises(DataError, match="one whole number a sample"):
+        corrupt(labels, np.eye(3))
+
+
 def test_a_matrix_from_a_file(tmp_path):
     path = tmp_path / "q.csv"
     path.write_text("0.9,0.1\n0,1\n")

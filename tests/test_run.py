@@ -1,7 +1,9 @@
 """Run folders: what is in them, how a run goes on, and what happens when the disk or a file fails."""
 
 import dataclasses
+import importlib
 import json
+import linecache
 import os
 import resource
 import signal
@@ -17,7 +19,7 @@ from torch import nn
 
 import coteach.results.run as run_module
 from coteach.data import load
-from coteach.errors import DataError, StorageError, TrainingError
+from coteach.errors import DataError, SettingError, StorageError, TrainingError
 from coteach.noise import corrupt, save_draw, symmetric
 from coteach.recipes import recipe, saved_labels
 from coteach.results.checkpoint import Checkpoints
@@ -240,6 +242,93 @@ def test_own_data_that_changed_is_another_run(tmp_path):
     assert other.digest != config.digest
     with pytest.raises(DataError, match="has changed since"):
         run(dataclasses.replace(config, epochs=2), tmp_path)
+
+
+def test_a_lost_epochs_file_is_written_again_from_the_checkpoint(quick, tmp_path):
+    whole = run(quick(), tmp_path / "whole")
+    with pytest.raises(InterruptedRun):
+        run(quick(), tmp_path / "lost", on_progress=StopAfter(9))
+    (tmp_path / "lost" / quick().name / "epochs.jsonl").unlink()
+    lost = run(quick(), tmp_path / "lost")
+    assert (lost.path / "epochs.jsonl").read_bytes() == (whole.path / "epochs.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["epochs.jsonl", "weights.safetensors"])
+def test_a_finished_run_that_lost_a_part_says_so(quick, tmp_path, name):
+    (run(quick(), tmp_path).path / name).unlink()
+    with pytest.raises(DataError, match="has lost a part"):
+        run(quick(), tmp_path)
+
+
+def test_a_config_file_that_was_changed_is_noticed(quick, tmp_path):
+    with pytest.raises(InterruptedRun):
+        run(quick(), tmp_path, on_progress=StopAfter(2))
+    file = tmp_path / quick().name / "config.json"
+    file.write_text(file.read_text().replace('"lr": 0.001', '"lr": 0.002'))
+    with pytest.raises(DataError, match="was changed"):
+        run(quick(), tmp_path)
+
+
+def test_ctrl_c_in_the_last_epoch_finishes_and_still_stops(quick, tmp_path):
+    with pytest.raises(InterruptedRun, match="is done"):
+        run(quick(), tmp_path, on_progress=StopAfter(3 * 5))  # four steps an epoch, and one call at its end
+    assert run(quick(), tmp_path).already_done
+
+
+def test_refused_settings_leave_no_folder(quick, tmp_path):
+    with pytest.raises(SettingError):
+        run(quick(network="paper-cnn"), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_callers_threads_are_left_alone(quick, tmp_path):
+    before = torch.get_num_threads()
+    run(quick(), tmp_path, threads=2)
+    assert torch.get_num_threads() == before
+
+
+def test_labels_that_nobody_vouches_for_have_no_precision(quick, tmp_path):
+    assert run(quick(noise="none", rate=None), tmp_path).epochs[-1].label_precision == ()
+
+
+def tied(shape, classes):
+    first, second = nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False)
+    second.weight = first.weight
+    return nn.Sequential(nn.Flatten(), first, second, nn.Linear(64, classes))
+
+
+def test_a_network_with_tied_weights(quick, tmp_path):
+    assert run(quick(), tmp_path, network=tied).epochs[-1].epoch == 3
+
+
+ONE = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+
+
+def the_same(shape, classes):
+    return ONE
+
+
+def test_two_networks_that_are_one_are_refused(quick, tmp_path):
+    with pytest.raises(SettingError, match="share parameters"):
+        run(quick(), tmp_path, network=the_same)
+
+
+def test_a_network_whose_source_changed_is_another_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    source = (
+        "from torch import nn\n"
+        "def net(shape, classes):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(64, {0}), nn.Linear({0}, classes))\n"
+    )
+    names = []
+    for module, width in (("changing_net", 8), ("changing_net", 16)):
+        (tmp_path / f"{module}.py").write_text(source.format(width))
+        sys.modules.pop(module, None)
+        importlib.invalidate_caches()
+        linecache.clearcache()
+        names.append(run(recipe("digits", network=f"{module}:net", epochs=1, max_steps=1), tmp_path).path.name)
+    assert len(set(names)) == 2
 
 
 def own_network(shape, classes):

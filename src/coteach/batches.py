@@ -57,9 +57,9 @@ class Batches:
         self.drop_last = drop_last
 
     def __len__(self) -> int:
-        """Batches in an epoch."""
+        """Batches in an epoch. A last one of a single sample is left out in any case: batch norm needs two."""
         full, rest = divmod(len(self.y), self.batch_size)
-        return full + (rest > 0 and not self.drop_last)
+        return full + (rest > 1 and not self.drop_last)
 
     def order(self, seed: int, epoch: int) -> Tensor:
         """The shuffled sample numbers of an epoch: the same on every device, and known without the epochs before."""

@@ -21,6 +21,7 @@ class Inputs:
 
     data_sha256: str | None = None
     labels_sha256: str | None = None
+    network_sha256: str | None = None
     matrix: tuple[tuple[float, ...], ...] | None = None
 
 
@@ -86,15 +87,15 @@ class Config:
     inputs: Inputs = Inputs()
 
     def __post_init__(self) -> None:
-        """Check every value, so that a config that exists can be run."""
+        """Check the type and the range of every plain field."""
         plain = {name: getattr(self, name) for name in config_fields()}
         for name, value in checked(plain, config_fields(), "a run").items():
             object.__setattr__(self, name, value)
         for name, low, high in _RANGES:
             value = getattr(self, name)
-            if not low <= value <= high or not math.isfinite(value):
-                span = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
-                raise SettingError(f"{name} is {value:g}: it must be {span}")
+            if not low <= value <= high:
+                span = f"at least {low}" if value < low else f"at most {high}"
+                raise SettingError(f"{name} is {value}: it must be {span}")
         for name in ("rate", "beta1", "late_beta1", "dropout", "hold_out"):
             if not 0 <= getattr(self, name) < 1:
                 raise SettingError(f"{name} is {getattr(self, name):g}: it must be at least 0 and less than 1")
@@ -122,7 +123,10 @@ class Config:
     @property
     def digest(self) -> str:
         """Eight hex digits that change with any value of the config."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        values = self.to_dict()
+        if self.inputs.data_sha256 is not None:
+            values["data"] = Path(self.data).name  # its content is in the hash; where it lies does not matter
+        text = json.dumps(values, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     @property
@@ -139,8 +143,8 @@ class Config:
 
 # name, least, most
 _RANGES = [
-    ("epochs", 1, math.inf), ("batch_size", 1, math.inf), ("max_steps", 0, math.inf), ("idle_epochs", 0, math.inf),
-    ("lr", 0, math.inf), ("decay_from", 0, math.inf), ("noise_seed", 0, 2**63 - 1), ("init_seed", 0, 2**63 - 1),
+    ("epochs", 1, 10**6), ("batch_size", 2, 10**6), ("max_steps", 0, 10**9), ("idle_epochs", 0, 10**6),
+    ("lr", 0, math.inf), ("decay_from", 0, 10**6), ("noise_seed", 0, 2**63 - 1), ("init_seed", 0, 2**63 - 1),
     ("order_seed", 0, 2**63 - 1),
 ]  # fmt: skip
 

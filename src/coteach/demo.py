@@ -67,7 +67,9 @@ class Demo:
     def show(self) -> None:
         """Print the table, and where the rest is."""
         console = Console(highlight=False)
-        table = Table(title="Digits, 45 % of the training labels wrong (pair noise)", title_justify="left")
+        table = Table(
+            title=f"Digits, {100 * RATE:.0f} % of the training labels wrong (pair noise)", title_justify="left"
+        )
         table.add_column("method")
         table.add_column("test accuracy, %", justify="right")
         table.add_column("label precision, %", justify="right")
@@ -75,7 +77,7 @@ class Demo:
             style = "bold green" if row.best else ""
             table.add_row(row.method, row.accuracy, row.precision, style=style)
         console.print(table)
-        console.print(f"{LAST_TEN.caption}; ± std over {self._repetitions} repetitions", style="dim", soft_wrap=True)
+        console.print(f"{LAST_TEN.caption}{self._spread}", style="dim", soft_wrap=True)
         console.print(f"\nOpen {self.report} for the curves. Numbers: {self.out / 'results.json'}", soft_wrap=True)
         console.print("Next: coteach train --data digits --noise symmetric --rate 0.5", soft_wrap=True)
 
@@ -99,7 +101,7 @@ class Demo:
         epochs = {method: [result.epochs for result in results] for method, results in self.runs.items()}
         seconds = sum(result.summary["seconds"] for results in self.runs.values() for result in results)
         made = self._any.summary["environment"]
-        over = f"Mean over {self._repetitions} repetitions, shaded by their standard deviation."
+        over = f"Mean over n = {self._repetitions}, shaded by the standard deviation."
         return Page(
             title="What wrong labels do, and what co-teaching does about them",
             lead=self._lead(),
@@ -146,6 +148,10 @@ class Demo:
         return next(iter(self.runs.values()))[0]
 
     @property
+    def _spread(self) -> str:
+        return f"; ± std over {self._repetitions} repetitions" if self._repetitions > 1 else ", one repetition"
+
+    @property
     def _repetitions(self) -> int:
         return len(next(iter(self.runs.values())))
 
@@ -166,8 +172,12 @@ def demo(
     epochs: int = 100,
     seeds: int = 3,
     threads: int = 0,
+    command: str = "coteach demo",
 ) -> Demo:
-    """Train what is missing of the demo's runs under `out` and write report.html and results.json there."""
+    """Train what is missing of the demo's runs under `out` and write report.html and results.json there.
+
+    `command` is what the report says it was made with.
+    """
     chosen = in_order(catalogue.entries()) if "all" in methods else list(dict.fromkeys(methods))
     if seeds < 1:
         raise SettingError(f"seeds is {seeds}: give at least one repetition")
@@ -183,7 +193,7 @@ def demo(
             runs.setdefault(config.method, []).append(runner.run(config, dataset=dataset))
     finished = Demo(runs, out)
     write_over(out / "results.json", json.dumps(finished.to_dict(), indent=2) + "\n")
-    write_over(finished.report, render(finished.page("coteach demo")))
+    write_over(finished.report, render(finished.page(command)))
     return finished
 
 

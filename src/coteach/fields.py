@@ -5,6 +5,7 @@ the annotated fields of a class, and the docstring under each, from the file ins
 """
 
 import ast
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -33,7 +34,10 @@ def classes(path: Path) -> tuple[ast.ClassDef, ...]:
 
 @cache
 def _classes(path: Path, changed: int) -> tuple[ast.ClassDef, ...]:
-    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    except SyntaxError as error:
+        raise SettingError(f"{path} is not valid Python: line {error.lineno}: {error.msg}") from error
     return tuple(node for node in tree.body if isinstance(node, ast.ClassDef))
 
 
@@ -47,7 +51,13 @@ def fields_of(node: ast.ClassDef) -> list[Field]:
             kind = eval(ast.unparse(statement.annotation), {"__builtins__": {}}, _TYPES)
         except (NameError, TypeError):
             continue
-        default = ast.literal_eval(statement.value) if statement.value else None
+        try:
+            default = ast.literal_eval(statement.value) if statement.value else None
+        except ValueError:
+            where = f"{node.name}.{statement.target.id}"
+            raise SettingError(
+                f"the default of {where} must be a plain value, it is {ast.unparse(statement)!r}"
+            ) from None
         found.append(Field(statement.target.id, kind, default, _docstring(after)))
     return found
 
@@ -69,6 +79,10 @@ def checked(values: Mapping[str, Any], fields: Mapping[str, Field], owner: str) 
 
 
 def _as(value: Any, field: Field, owner: str) -> Any:
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise SettingError(f"{field.name} is {value}: give a finite number")
     choices = getattr(field.type, "__args__", ())
     if getattr(field.type, "__origin__", None) is Literal:
         if value in choices:

@@ -1,6 +1,8 @@
 """The networks: the paper's nine-layer CNN, a small CNN, an MLP, and the user's own."""
 
+import hashlib
 import importlib
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -70,15 +72,20 @@ def build(network: str, shape: Shape, classes: int, dropout: float) -> nn.Module
         return NETWORKS[network](shape, classes, dropout)
     if ":" not in network:
         raise unknown("network", network, NETWORKS, "or module:function of your own")
-    return own(_function(network), shape, classes)
+    return own(function_named(network), shape, classes)
 
 
 def own(function: Callable[[Shape, int], nn.Module], shape: Shape, classes: int) -> nn.Module:
     """The user's network, after a check that it answers with one score a class."""
-    net = function(shape, classes)
     name = getattr(function, "__name__", repr(function))
+    try:
+        net = function(shape, classes)
+    except Exception as error:
+        raise SettingError(f"{name}({shape}, {classes}) fails: {error!r}") from error
     if not isinstance(net, nn.Module):
         raise SettingError(f"{name} returned {type(net).__name__}: it must return a torch.nn.Module")
+    if not any(True for _ in net.parameters()):
+        raise SettingError(f"{name}: its network has no parameters to train")
     training = net.training
     with torch.no_grad():
         try:
@@ -95,17 +102,18 @@ def _as_input(shape: Shape) -> Shape:
     return (shape[2], shape[0], shape[1]) if len(shape) == 3 else shape
 
 
-def _function(name: str) -> Callable[[Shape, int], nn.Module]:
+def function_named(name: str) -> Callable[[Shape, int], nn.Module]:
+    """The function that `module:function` names."""
     module, _, attribute = name.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)  # as `python -m` does, so that a file in this folder is found
     try:
         function = getattr(importlib.import_module(module), attribute)
-    except ImportError as error:
-        raise SettingError(f"network {name!r}: cannot import {module!r} ({error})") from error
     except AttributeError as error:
         raise SettingError(f"network {name!r}: {module!r} has no {attribute!r}") from error
+    except Exception as error:  # whatever the user's module raises while it is imported
+        raise SettingError(f"network {name!r}: cannot import {module!r} ({error})") from error
     if not callable(function):
         raise SettingError(f"network {name!r} is not a function of (shape, classes)")
     return function  # type: ignore[no-any-return]
@@ -120,6 +128,15 @@ def _image(shape: Shape, least: int, name: str) -> tuple[int, int, int]:
             f"choose --network {'small-cnn' if min(shape[:2]) >= 4 else 'mlp'}"
         )
     return shape[0], shape[1], shape[2]
+
+
+def source_sha256(function: Callable[[Shape, int], nn.Module]) -> str:
+    """A hash of the file that defines a function, so that a changed network is another run."""
+    try:
+        source = inspect.getsource(inspect.getmodule(function) or function)
+    except (OSError, TypeError) as error:
+        raise SettingError(f"the source of {function!r} is not to be found: define it in a file") from error
+    return hashlib.sha256(source.encode()).hexdigest()
 
 
 def count_parameters(net: nn.Module) -> int:

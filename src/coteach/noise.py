@@ -89,7 +89,10 @@ class Draw:
 
 def corrupt(labels: ArrayLike, matrix: ArrayLike, seed: int = 0) -> Draw:
     """Draw each label independently from its class's row of the matrix."""
-    clean = np.asarray(labels, np.int64)
+    given = np.asarray(labels)
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise DataError(f"labels are {given.dtype} {list(given.shape)}: give one whole number a sample")
+    clean = given.astype(np.int64)
     q = check_matrix(matrix)
     if clean.size and not 0 <= clean.min() <= clean.max() < len(q):
         raise DataError(f"labels run from {clean.min()} to {clean.max()}, but the matrix has {len(q)} classes")
@@ -130,12 +133,16 @@ def load_draw(path: Path) -> Draw:
         raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
     except Exception as error:  # zipfile, zlib and numpy each have their own for a damaged file
         raise DataError(f"{path} is damaged ({error}): save the labels again with `coteach noise`") from error
-    draw = Draw(
-        parts["noisy"].astype(np.int64),
-        parts["clean"].astype(np.int64),
-        check_matrix(parts["matrix"]),
-        int(parts["seed"]),
-    )
+    matrix = check_matrix(parts["matrix"])
+    for key in ("noisy", "clean"):
+        y = parts[key]
+        if y.ndim != 1 or y.dtype.kind not in "iu" or len(y) != len(parts["noisy"]):
+            raise DataError(f"{path}: {key} is {y.dtype} {list(y.shape)}: one whole number a sample is needed")
+        if len(y) and not 0 <= y.min() <= y.max() < len(matrix):
+            raise DataError(f"{path}: {key} runs from {y.min()} to {y.max()}, its matrix has {len(matrix)} classes")
+    if parts["seed"].shape != ():
+        raise DataError(f"{path}: seed is not a number: save the labels again with `coteach noise`")
+    draw = Draw(parts["noisy"].astype(np.int64), parts["clean"].astype(np.int64), matrix, int(parts["seed"]))
     if draw.sha256 != str(parts["sha256"]):
         raise DataError(f"the labels in {path} do not match their hash: ask for the file again")
     return draw

@@ -21,7 +21,7 @@ class RunProgress:
         self._console = Console(stderr=True, quiet=quiet)
         self._bars: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
-        self._last_line = 0.0
+        self._last_line = time.monotonic()
         if self._console.is_terminal:
             self._bars = Progress(
                 TextColumn("{task.description:<24}"),
@@ -47,18 +47,19 @@ class RunProgress:
         """Take in one step of a run."""
         if self._bars:
             self._show(self._bars, now)
-        elif now.record is not None:
-            last = now.epoch == now.config.epochs
-            if last or time.monotonic() - self._last_line >= _LINE_EVERY:
-                self._last_line = time.monotonic()
-                self.message(f"{_title(now)}  epoch {now.epoch}/{now.config.epochs}  {measured(now.record)}")
+            return
+        waited = time.monotonic() - self._last_line >= _LINE_EVERY
+        if waited or (now.record is not None and now.epoch == now.config.epochs):
+            self._last_line = time.monotonic()
+            what = measured(now.record) if now.record else f"step {now.step}/{now.steps}"
+            self.message(f"{_title(now)}  epoch {now.epoch}/{now.config.epochs}  {what}")
 
     def message(self, text: str) -> None:
         """Say one line."""
-        if self._bars:
-            self._bars.console.print(text, highlight=False, markup=False)
-        else:
-            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        try:
+            self._console.print(text, highlight=False, markup=False, soft_wrap=self._bars is None)
+        except BrokenPipeError:
+            self._console.quiet = True  # nobody reads any more; the work goes on
 
     def _show(self, bars: Progress, now: Standing) -> None:
         key = now.config.name

@@ -46,6 +46,8 @@ def recipe(
     `seed` sets the seeds of initialisation and order; the noise keeps its own, `noise_seed`. `changes` may be any
     field of `Config` or setting of the method.
     """
+    if seed < 0:
+        raise SettingError(f"seed is {seed}: it must be 0 or more")
     label = data if isinstance(data, str) else data.name
     name = name or ("paper" if label in _PAPER_DATA else "small")
     if name not in RECIPES:

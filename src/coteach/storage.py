@@ -33,11 +33,14 @@ def storage_errors(path: Path, doing: str = "write") -> Iterator[None]:
 def written_over(path: Path) -> Iterator[BinaryIO]:
     """A file to write beside `path`, renamed over it at the end; on any failure the old one stays as it was.
 
-    There is one name beside each file, so that what a kill leaves behind is overwritten by the next try.
+    Each process has its own name beside it; what a killed one left there is cleared away by the next.
     """
-    beside = path.with_name(f".{path.name}.part")
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        for left in path.parent.glob(f".{path.name}.*.part"):
+            if not _alive(left.name.split(".")[-2]):
+                left.unlink(missing_ok=True)
         try:
             with beside.open("wb") as file:
                 yield file
@@ -48,6 +51,17 @@ def written_over(path: Path) -> Iterator[BinaryIO]:
             with suppress(OSError):
                 beside.unlink()
             raise
+
+
+def _alive(process: str) -> bool:
+    """Whether a process of this number may be running."""
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, ValueError):
+        return True
+    return True
 
 
 def write_over(path: Path, content: bytes | str) -> None:

@@ -225,7 +225,7 @@ def test_a_file_of_another_format(tmp_path):
 def test_an_unknown_name_names_the_nearest(function):
     with pytest.raises(SettingError, match="unknown dataset 'mnits': did you mean 'mnist'") as raised:
         function("mnits")
-    assert "the path of an .npz file works too" in str(raised.value)
+    assert "training takes the path of an .npz file too" in str(raised.value)
 
 
 def test_the_cache_folder(monkeypatch, tmp_path):

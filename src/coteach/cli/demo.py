@@ -1,6 +1,7 @@
 """`coteach demo`: the first minute."""
 
 import json
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,14 @@ def main(argv: list[str]) -> int:
 
     from coteach.demo import demo
 
-    demo_result = demo(ask.out, methods=ask.methods, epochs=ask.epochs, seeds=ask.seeds, threads=ask.threads)
+    demo_result = demo(
+        ask.out,
+        methods=ask.methods,
+        epochs=ask.epochs,
+        seeds=ask.seeds,
+        threads=ask.threads,
+        command=shlex.join(["coteach", "demo", *argv]),
+    )
     if ask.json:
         json.dump(demo_result.to_dict(), sys.stdout, indent=2)
         print()

@@ -2,7 +2,9 @@
 
 import importlib
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 
 from coteach import __version__
@@ -30,6 +32,8 @@ usage: coteach COMMAND [OPTIONS]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and answer its exit code: 0 done, 1 failed, 2 asked for wrongly, 130 interrupted."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends like Ctrl-C
     try:
         return _dispatch(argv)
     except CoteachError as error:
@@ -40,6 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: nothing more to say
+        return 1
+    except OSError as error:
+        print(f"coteach: {error.strerror or error}: {error.filename or 'standard output'}", file=sys.stderr)
         return 1
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tyro
 
-from coteach.errors import StorageError
+from coteach.errors import SettingError
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,11 @@ def main(argv: list[str]) -> int:
     """Draw, save and say what was really drawn."""
     ask = tyro.cli(Ask, prog="coteach noise", args=argv)
     if ask.out.suffix != ".npz":
-        raise StorageError(f"the labels go into an .npz file: give --out {ask.out.with_suffix('.npz')}")
+        raise SettingError("the labels go into an .npz file: give a name such as --out labels.npz")
+    if ask.noise.endswith(".npz"):
+        raise SettingError(f"{ask.noise} holds labels that are drawn already: give pair, symmetric or a matrix")
     if ask.out.exists():
-        raise StorageError(f"{ask.out} is there already: give another --out, or delete it first")
+        raise SettingError(f"{ask.out} is there already: give another --out, or delete it first")
 
     from coteach.data import load
     from coteach.noise import save_draw

@@ -45,12 +45,13 @@ def given(parsed: Any, fields: Iterable[Field]) -> dict[str, Any]:
 
 def peek(argv: list[str], flag: str) -> str | None:
     """The value of a flag before the arguments are parsed: which flags there are may depend on it."""
+    found = None
     for place, word in enumerate(argv):
         if word == flag and place + 1 < len(argv):
-            return argv[place + 1]
-        if word.startswith(f"{flag}="):
-            return word.partition("=")[2]
-    return None
+            found = argv[place + 1]
+        elif word.startswith(f"{flag}="):
+            found = word.partition("=")[2]
+    return found  # given twice, the last one counts
 
 
 def _shown(value: Any) -> str:

@@ -12,14 +12,14 @@ from coteach.cli.options import given, options, peek
 from coteach.config import config_fields, read_toml
 from coteach.data import CATALOGUE
 from coteach.errors import CoteachError, SettingError
-from coteach.fields import Field
+from coteach.fields import Field, checked
 from coteach.methods import catalogue
 from coteach.recipes import RECIPES, recipe, saved_labels
 
 
 @dataclass(frozen=True)
 class Where:
-    """Options that change where and how a run is made, but none of its numbers."""
+    """Where and how the run is made. No part of its config."""
 
     out: Path = Path("runs")
     """Folder for run folders."""
@@ -83,7 +83,7 @@ def main(argv: list[str]) -> int:
             "test_accuracy": accuracy,
             "label_precision": precision,
             "number": LAST_TEN.caption,
-            "config": config.to_dict(),
+            "config": result.config.to_dict(),
             "summary": result.summary,
         }
         json.dump(answer, sys.stdout, indent=2)
@@ -101,7 +101,7 @@ def main(argv: list[str]) -> int:
 def _parse(argv: list[str]) -> tuple[dict[str, Any], Where]:
     """What the run should be, flags over file, and where to make it."""
     file = peek(argv, "--config")
-    wanted = read_toml(Path(file)) if file and file != "None" else {}
+    wanted = _from_file(Path(file)) if file else {}
     asked = {name: peek(argv, f"--{name}") or wanted.get(name) for name in ("method", "data", "recipe")}
     method = asked["method"] or "co-teaching"
     settings = list(catalogue.settings_of(method).values())
@@ -123,6 +123,16 @@ def _parse(argv: list[str]) -> tuple[dict[str, Any], Where]:
     wants, where = tyro.cli(train, prog="coteach train", args=argv)
     wants.pop("config", None)
     return wants, where
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    """The settings in a TOML file, each of a known name and of its type."""
+    wanted = read_toml(path)
+    method = wanted.get("method", "co-teaching")
+    known = {field.name: field for field in [*_CHOICE, *config_fields().values()]} | (
+        catalogue.settings_of(method) if isinstance(method, str) else {}
+    )
+    return checked(wanted, known, path.name)
 
 
 def _defaults(method: str, data: str | None, name: str | None) -> dict[str, Any]:

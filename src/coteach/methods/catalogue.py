@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coteach import methods
-from coteach.errors import unknown
+from coteach.config import config_fields
+from coteach.errors import SettingError, unknown
 from coteach.fields import Field, classes, fields_of
 
 if TYPE_CHECKING:
     from coteach.methods.base import Method
+
+_Classes = dict[str, ast.ClassDef]
 
 
 @dataclass(frozen=True)
@@ -26,22 +29,29 @@ class Entry:
     summary: str
     """The first line of its docstring."""
     settings: dict[str, Field]
-    module: str
+    file: Path
     class_name: str
 
 
 def entries() -> dict[str, Entry]:
     """Every method by name, in alphabetical order of their files."""
-    files = sorted((path for folder in methods.__path__ for path in Path(folder).glob("*.py")), key=lambda p: p.stem)
-    nodes = {node.name: (node, file.stem) for file in files for node in classes(file)}
-    found = {}
-    for node, module in nodes.values():
-        name = _constant(node, "name")
-        if name is not None:
+    paths = sorted((path for folder in methods.__path__ for path in Path(folder).glob("*.py")), key=lambda p: p.stem)
+    files: dict[Path, _Classes] = {path: {node.name: node for node in classes(path)} for path in paths}
+    shared = {name: node for found in files.values() for name, node in found.items() if _name(node) is None}
+    known: dict[str, Entry] = {}
+    for path, found in files.items():
+        for node in found.values():
+            name = _name(node)
+            if name is None:
+                continue
+            if name in known:
+                raise SettingError(f"{path} and {known[name].file} both hold a method {name!r}: rename one")
+            settings = {field.name: field for field in _inherited(node, shared | found)}
+            for clash in settings.keys() & config_fields().keys():
+                raise SettingError(f"{path}: a run has a setting {clash!r} already; give the method's another name")
             summary = (ast.get_docstring(node) or "").partition("\n")[0]
-            settings = {field.name: field for field in _inherited(node, nodes)}
-            found[name] = Entry(name, summary, settings, f"{methods.__name__}.{module}", node.name)
-    return found
+            known[name] = Entry(name, summary, settings, path, node.name)
+    return known
 
 
 def entry(name: str) -> Entry:
@@ -60,20 +70,21 @@ def settings_of(name: str) -> dict[str, Field]:
 def load(name: str) -> "type[Method]":
     """The class of the method of that name."""
     where = entry(name)
-    loaded: type[Method] = getattr(importlib.import_module(where.module), where.class_name)
+    loaded: type[Method] = getattr(importlib.import_module(f"{methods.__name__}.{where.file.stem}"), where.class_name)
     return loaded
 
 
-def _inherited(node: ast.ClassDef, nodes: dict[str, tuple[ast.ClassDef, str]]) -> list[Field]:
+def _inherited(node: ast.ClassDef, nodes: _Classes) -> list[Field]:
     """The settings of a class after those of its bases."""
-    bases = [nodes[base.id][0] for base in node.bases if isinstance(base, ast.Name) and base.id in nodes]
+    bases = [nodes[base.id] for base in node.bases if isinstance(base, ast.Name) and base.id in nodes]
     return [field for base in bases for field in _inherited(base, nodes)] + fields_of(node)
 
 
-def _constant(node: ast.ClassDef, name: str) -> str | None:
+def _name(node: ast.ClassDef) -> str | None:
+    """What a class says in `name = "..."`."""
     for statement in node.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
             targets = [target.id for target in statement.targets if isinstance(target, ast.Name)]
-            if name in targets and isinstance(statement.value.value, str):
+            if "name" in targets and isinstance(statement.value.value, str):
                 return statement.value.value
     return None

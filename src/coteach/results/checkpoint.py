@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from coteach.storage import written_over
+from coteach.storage import storage_errors, written_over
 
 _MAGIC = b"coteach checkpoint 1\n"
 
@@ -18,19 +18,20 @@ class Checkpoints:
     def __init__(self, folder: Path) -> None:
         self.newest = folder / "checkpoint.pt"
         self.previous = folder / "checkpoint.previous.pt"
+        self._fresh = folder / "checkpoint.new.pt"
 
     def save(self, state: dict[str, Any]) -> None:
         """Write a state; at every moment at least one whole checkpoint is there."""
         buffer = io.BytesIO()
         torch.save(state, buffer)
         payload = buffer.getbuffer()
-        fresh = self.newest.with_name("checkpoint.new.pt")
-        with written_over(fresh) as file:
+        with written_over(self._fresh) as file:
             file.write(_MAGIC + hashlib.sha256(payload).digest())
             file.write(payload)
-        if self.newest.exists():
-            self.newest.replace(self.previous)
-        fresh.replace(self.newest)
+        with storage_errors(self.newest):
+            if self.newest.exists():
+                self.newest.replace(self.previous)
+            self._fresh.replace(self.newest)
 
     def load(self) -> tuple[dict[str, Any] | None, list[str]]:
         """The newest whole state, and a line for each damaged file that was passed over."""
@@ -45,12 +46,15 @@ class Checkpoints:
 
     def remove(self) -> None:
         """Delete both, once the run is done."""
-        for path in (self.newest, self.previous):
+        for path in (self.newest, self.previous, self._fresh):
             path.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    content = path.read_bytes()
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
     start = len(_MAGIC) + hashlib.sha256().digest_size
     payload = content[start:]
     if content[:start] != _MAGIC + hashlib.sha256(payload).digest():

@@ -10,7 +10,7 @@ summary.json           written last: it means that the run is done
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,8 @@ class RunFolder:
         """Write what is known before the first step, unless it is there."""
         if not self.config_file.exists():
             self._write_json(self.config_file, config.to_dict())
+        elif self.config() != config:
+            raise DataError(f"{self.config_file} was changed: put it back, or delete the folder and run again")
         if not self.labels_file.exists():
             save_draw(draw, self.labels_file)
 
@@ -75,26 +77,21 @@ class RunFolder:
         self._write_json(self.summary_file, summary)
 
     def epochs(self) -> list[EpochRecord]:
-        """Every epoch whose line is whole; a line that a kill cut short ends the list."""
+        """Every epoch; a last line that a kill cut short is none."""
         if not self.epochs_file.exists():
             return []
         records = []
-        for line in self.epochs_file.read_text(encoding="utf-8").splitlines(keepends=True):
-            try:
-                values = json.loads(line)
-            except json.JSONDecodeError:
-                break
-            if not line.endswith("\n"):
-                break
-            epoch = values.pop("epoch")
-            records.append(EpochRecord(epoch=epoch, **{name: tuple(each) for name, each in values.items()}))
+        try:
+            for line in self.epochs_file.read_text(encoding="utf-8").splitlines(keepends=True):
+                if line.endswith("\n"):
+                    records.append(record_from(json.loads(line)))
+        except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+            raise DataError(f"{self.epochs_file} is damaged ({error}): delete the folder and run again") from error
         return records
 
-    def keep_epochs(self, count: int) -> None:
-        """Drop the lines after the first `count`: they stem from steps that no checkpoint holds."""
-        text = "".join(_line(record) for record in self.epochs()[:count])
-        if not self.epochs_file.exists() or self.epochs_file.read_text(encoding="utf-8") != text:
-            write_over(self.epochs_file, text)
+    def rewrite_epochs(self, records: Iterable[EpochRecord]) -> None:
+        """Make the file hold these epochs: a checkpoint knows which, the file may have more or be torn."""
+        write_over(self.epochs_file, "".join(_line(record) for record in records))
 
     def append(self, record: EpochRecord) -> None:
         """Add one epoch."""
@@ -103,15 +100,23 @@ class RunFolder:
 
     def _read_json(self, path: Path) -> dict[str, Any]:
         try:
-            values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            values = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise StorageError(f"cannot read {path}: {error.strerror}") from error
         except ValueError as error:
             raise DataError(f"{path} is damaged ({error}): delete the folder and run again") from error
+        if not isinstance(values, dict):
+            raise DataError(f"{path} holds no table of values: delete the folder and run again")
         return values
 
     def _write_json(self, path: Path, values: dict[str, Any]) -> None:
         write_over(path, json.dumps(values, indent=2) + "\n")
+
+
+def record_from(values: dict[str, Any]) -> EpochRecord:
+    """The record that its `dataclasses.asdict` described."""
+    measures = {name: tuple(each) for name, each in values.items() if name != "epoch"}
+    return EpochRecord(epoch=values["epoch"], **measures)
 
 
 def _line(record: EpochRecord) -> str:

@@ -1,18 +1,18 @@
 """Run a config in its folder: start it, or go on where it stopped, or find it done."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
-import torch
 from torch import Tensor, nn
 
 from coteach.config import Config
 from coteach.data import Dataset, load
-from coteach.errors import CoteachError, DataError
-from coteach.nets import Shape, count_parameters
+from coteach.errors import CoteachError, DataError, SettingError
+from coteach.nets import Shape, count_parameters, function_named, source_sha256
 from coteach.noise import Draw, load_draw
 from coteach.recipes import stage_one_of
 from coteach.results.checkpoint import Checkpoints
@@ -21,7 +21,7 @@ from coteach.results.folder import RunFolder
 from coteach.results.saving import Saver, stop_requests
 from coteach.storage import write_over
 from coteach.training.arithmetic import settled, switches
-from coteach.training.device import choose_device, set_threads
+from coteach.training.device import choose_device, kept_random_state, threads
 from coteach.training.loop import EpochRecord, Trainer
 from coteach.training.setup import draw_labels, make_trainer
 
@@ -58,12 +58,16 @@ class Result:
     """Whether the folder held the finished run before this call."""
 
 
-def read_result(path: Path) -> Result:
+def read_result(path: Path | str) -> Result:
     """The finished run in a folder."""
+    path = Path(path)
     folder = RunFolder(path)
     if not folder.done:
         raise DataError(f"{path} holds no finished run: run it to its end first")
-    return Result(folder.config(), path, folder.epochs(), folder.summary(), already_done=True)
+    config, epochs = folder.config(), folder.epochs()
+    if len(epochs) != config.epochs or not folder.weights_file.exists():
+        raise DataError(f"{path} has lost a part of its finished run: delete the folder and run again")
+    return Result(config, path, epochs, folder.summary(), already_done=True)
 
 
 def run(
@@ -97,6 +101,11 @@ class Runner:
     on_progress: Callable[[Progress], None] = lambda progress: None
     on_message: Callable[[str], None] = lambda message: None
 
+    def __post_init__(self) -> None:
+        """Refuse a pause between checkpoints that is none."""
+        if not 0 <= self.checkpoint_every < math.inf:
+            raise SettingError(f"checkpoint_every is {self.checkpoint_every}: give seconds, 0 or more")
+
     def run(
         self,
         config: Config,
@@ -107,17 +116,20 @@ class Runner:
         wait: bool = False,
     ) -> Result:
         """The finished run of a config; `wait` for another process that works on it instead of refusing."""
-        if network is not None:
-            config = replace(config, network=f"{network.__module__}:{network.__qualname__}")
         device = choose_device(self.device)
         config = settled(config, device)
+        if network is not None:
+            config = replace(config, network=f"{network.__module__}:{getattr(network, '__qualname__', 'network')}")
+        if ":" in config.network:
+            sha256 = source_sha256(network or function_named(config.network))
+            config = replace(config, inputs=replace(config.inputs, network_sha256=sha256))
         folder = RunFolder(self.out / config.name)
         if folder.done:
             return read_result(folder.path)
         dataset = dataset or load(config.data)
         if config.inputs.data_sha256 not in (None, dataset.fingerprint):
             raise DataError(f"{config.data} has changed since this run was described: describe it anew")
-        if labels is None and folder.labels_file.exists():
+        if labels is None and config.noise == "labels" and folder.labels_file.exists():
             labels = load_draw(folder.labels_file)
         draw = draw_labels(config, dataset, labels)
         before = stage_one_of(config)
@@ -125,8 +137,7 @@ class Runner:
         if before is not None:
             first = self.run(before, dataset=dataset, labels=labels, network=network, wait=True)
             taught = _first_network(first.path)
-        set_threads(self.threads)
-        with switches(config, device), torch.random.fork_rng([device] if device.type == "cuda" else []):
+        with threads(self.threads), switches(config, device), kept_random_state(device):
             trainer = make_trainer(config, dataset, draw, device=device, network=network, stage_one=taught)
             with folder.claimed(wait=wait):
                 if not folder.done:  # else another process finished it in the meantime
@@ -138,8 +149,8 @@ class Runner:
         folder.start(trainer.config, draw)
         saver = Saver(trainer, Checkpoints(folder.path), self.checkpoint_every)
         saver.restore(self.on_message, keep_threads=self.threads == 0)
-        self._train(saver, folder)
-        tensors = {name: value.detach().cpu().contiguous() for name, value in trainer.weights.items()}
+        stopped = self._train(saver, folder)
+        tensors = {name: value.detach().cpu().contiguous().clone() for name, value in trainer.weights.items()}
         write_over(folder.weights_file, safetensors.torch.save(tensors))
         summary = {
             "epochs": trainer.config.epochs,
@@ -158,11 +169,13 @@ class Runner:
             summary["best_epoch"] = trainer.best["epoch"]
         folder.finish(summary)
         saver.checkpoints.remove()
+        if stopped:
+            raise InterruptedRun(f"stopped as asked; {folder.path} is done")
 
-    def _train(self, saver: Saver, folder: RunFolder) -> None:
-        """Train from where the trainer stands to the end of the run."""
+    def _train(self, saver: Saver, folder: RunFolder) -> bool:
+        """Train from where the trainer stands to the end of the run; answers whether a stop came too late for it."""
         trainer, config = saver.trainer, saver.trainer.config
-        folder.keep_epochs(trainer.epoch - 1)
+        folder.rewrite_epochs(saver.epochs)
         with stop_requests() as stop:
 
             def pause() -> None:
@@ -180,10 +193,12 @@ class Runner:
                     self.on_progress(Progress(config, trainer.epoch, trainer.steps_done, steps))
                     pause()
                 record = trainer.finish_epoch()
+                saver.epochs.append(record)
                 folder.append(record)
                 self.on_progress(Progress(config, record.epoch, steps, steps, record))
                 if trainer.epoch <= config.epochs:
                     pause()
+            return stop.is_set()
 
 
 def _first_network(path: Path) -> dict[str, Tensor]:

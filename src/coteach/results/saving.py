@@ -1,5 +1,6 @@
 """Saving a run while it trains, and hearing a request to stop."""
 
+import dataclasses
 import signal
 import threading
 import time
@@ -9,8 +10,9 @@ from contextlib import contextmanager
 import torch
 
 from coteach.results.checkpoint import Checkpoints
+from coteach.results.folder import record_from
 from coteach.training.device import set_threads
-from coteach.training.loop import Trainer
+from coteach.training.loop import EpochRecord, Trainer
 
 
 class Saver:
@@ -20,6 +22,8 @@ class Saver:
         self.trainer = trainer
         self.checkpoints = checkpoints
         self.every = every
+        self.epochs: list[EpochRecord] = []
+        """The epochs that the trainer has finished."""
         self._earlier = 0.0
         self._began = self._saved = time.monotonic()
 
@@ -40,6 +44,7 @@ class Saver:
             on_message(warning)
         if state is not None:
             self.trainer.load_state(state)
+            self.epochs = [record_from(values) for values in state["epochs"]]
             self._earlier = state["seconds"]
             if keep_threads:
                 set_threads(state["threads"])  # sums over another number of threads round differently
@@ -48,7 +53,12 @@ class Saver:
     def save(self) -> None:
         """Write a checkpoint."""
         self.trainer.check()  # a state with NaN in it must not replace a good one
-        self.checkpoints.save(self.trainer.state() | {"seconds": self.seconds, "threads": torch.get_num_threads()})
+        more = {
+            "seconds": self.seconds,
+            "threads": torch.get_num_threads(),
+            "epochs": [dataclasses.asdict(record) for record in self.epochs],
+        }
+        self.checkpoints.save(self.trainer.state() | more)
         self._saved = time.monotonic()
 
 

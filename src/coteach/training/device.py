@@ -1,6 +1,8 @@
 """Which device a run uses, and how many threads."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -16,7 +18,27 @@ def choose_device(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise SettingError(f"device {name!r} is not usable here: choose cpu, or auto") from error
+    if device.type not in ("cpu", "cuda"):
+        raise SettingError(f"device {name!r} is not supported: choose cpu, cuda or auto")
     return device
+
+
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    """`set_threads` for a while."""
+    before = torch.get_num_threads()
+    set_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def kept_random_state(device: torch.device) -> Iterator[None]:
+    """Leave torch's global random numbers, on the CPU and on a device, as they were."""
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        yield
 
 
 def set_threads(threads: int) -> None:
@@ -24,8 +46,8 @@ def set_threads(threads: int) -> None:
 
     Torch counts the machine's cores, not this process's share of them, and its threads fight for a busy core.
     """
-    if threads < 0:
-        raise SettingError(f"threads is {threads}: give a positive number, or 0 for one a core")
+    if not 0 <= threads <= 1024:
+        raise SettingError(f"threads is {threads}: give a number up to 1024, or 0 for one a core")
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     asked = os.environ.get("OMP_NUM_THREADS", "")
     torch.set_num_threads(threads or (int(asked) if asked.isdecimal() and int(asked) else allowed))

@@ -164,13 +164,13 @@ class Trainer:
         loss, picked, precision, counted = self._sums.cpu().numpy()
         steps = max(self.steps_done, 1)
         trained = self.steps_done > 0
-        known = trained and self.batches.clean is not None
+        known = trained and self.batches.clean is not None and counted.all()
         held_out = self._held_out_loss()
         record = EpochRecord(
             epoch=self.epoch,
             test_accuracy=self.evaluate(),
             train_loss=_numbers(loss / steps) if trained else (),
-            label_precision=_numbers(precision / np.maximum(counted, 1)) if known else (),
+            label_precision=_numbers(precision / counted) if known else (),
             picked=_numbers(picked / steps) if trained else (),
             held_out_loss=held_out,
         )

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from coteach.batches import Batches, TestSet
 from coteach.config import Config
 from coteach.data import Dataset
-from coteach.errors import DataError
+from coteach.errors import DataError, SettingError
 from coteach.methods import catalogue
 from coteach.methods.two_stage import TwoStageMethod
 from coteach.nets import Shape, build, own
@@ -32,7 +32,7 @@ def draw_labels(config: Config, dataset: Dataset, saved: Draw | None = None) -> 
         return corrupt(dataset.y_train, matrix, config.noise_seed)
     if saved is None or saved.sha256 != config.inputs.labels_sha256:
         raise DataError("the saved labels of this run are not here: give their file with --noise FILE.npz")
-    if not np.array_equal(saved.clean, dataset.y_train):
+    if not np.array_equal(saved.clean, dataset.y_train) or len(saved.matrix) != dataset.classes:
         raise DataError(f"the saved labels were drawn for other data than {dataset.name}: draw them again")
     return saved
 
@@ -53,6 +53,8 @@ def make_trainer(
     method = catalogue.load(config.method)(dataset.classes, **config.settings)
     torch.manual_seed(config.init_seed)
     nets = [_build(config, dataset, network).to(device) for _ in range(method.networks)]
+    if len({id(p) for net in nets for p in net.parameters()}) != sum(len(list(net.parameters())) for net in nets):
+        raise SettingError("the networks share parameters: the function must build a new network at each call")
     if isinstance(method, TwoStageMethod) and stage_one is not None:
         teacher = nets[0] if method.continues else _build(config, dataset, network).to(device)
         teacher.load_state_dict(dict(stage_one))
@@ -64,7 +66,7 @@ def make_trainer(
     batches = Batches(
         dataset.x_train[kept] if len(held) else dataset.x_train,
         draw.noisy[kept],
-        draw.clean[kept],
+        None if config.noise == "none" else draw.clean[kept],  # labels as given may be wrong, nobody knows which
         batch_size=config.batch_size,
         drop_last=config.drop_last,
         device=device,
@@ -72,6 +74,8 @@ def make_trainer(
     tested = len(dataset.y_test)
     if not config.full_test:
         tested -= tested % config.batch_size
+        if not tested:
+            raise SettingError(f"full_test no leaves none of {len(dataset.y_test)} test samples: lower batch_size")
     return Trainer(
         settled(config, device),
         [net.to(memory_format=torch.channels_last) for net in nets],  # type: ignore[call-overload]
