@@ -78,8 +78,8 @@ def test_a_wrong_grid_says_what_is_wrong(tmp_path, text, cause):
 
 
 def test_every_grid_that_comes_with_it_is_sound():
-    configs = list(read_grid("digits").configs())
-    assert len(configs) == 7 * 3 * 3
+    for name, seeds in (("digits", 3), ("mnist", 5), ("cifar10", 5), ("cifar100", 5)):
+        assert len(list(read_grid(name).configs())) == 7 * 3 * seeds
     with pytest.raises(SettingError, match="did you mean 'digits'"):
         read_grid("digit")
 

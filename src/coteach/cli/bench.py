@@ -14,7 +14,7 @@ class Ask:
     """Run what is missing of a grid of runs and print its table. Stopped or killed, the same command goes on."""
 
     grid: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GRID")]
-    """A grid that comes with coteach (digits), or the path of a TOML file."""
+    """A grid that comes with coteach (digits, mnist, cifar10, cifar100), or the path of a TOML file."""
     out: Path = Path("runs")
     """Folder for run folders."""
     device: str = "auto"

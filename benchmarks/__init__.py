@@ -1,0 +1,1 @@
+"""Timings, as ratios measured in one run. Nothing here is a test."""

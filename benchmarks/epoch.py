@@ -1,0 +1,172 @@
+"""How long an epoch takes, with its evaluation: a plain loop against coteach, in one run, on whatever device is here.
+
+    python -m benchmarks.epoch                       CIFAR-10's shapes on a GPU, digits on a CPU
+    python -m benchmarks.epoch --out results/speed   also write the numbers as JSON
+
+Pixels and labels are random on a GPU: the time does not depend on them. Every number is the median of three epochs
+after one that warms up; first step is the time from a built trainer to the end of its first step.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from benchmarks.plain import PlainTrainer
+from coteach.config import Config
+from coteach.data import Dataset, load
+from coteach.methods import catalogue
+from coteach.nets import build
+from coteach.paper import in_order
+from coteach.recipes import recipe
+from coteach.results.environment import environment
+from coteach.training.arithmetic import settled, switches
+from coteach.training.setup import draw_labels, make_trainer
+
+
+def synchronise(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def timed(device: torch.device, work: Callable[[], object]) -> float:
+    synchronise(device)
+    start = time.perf_counter()
+    work()
+    synchronise(device)
+    return time.perf_counter() - start
+
+
+def matrix_ceiling(device: torch.device) -> float:
+    """The rate of a large matrix product in TFLOP/s: bf16 on a GPU, fp32 on a CPU."""
+    n, kind = (8192, torch.bfloat16) if device.type == "cuda" else (2048, torch.float32)
+    a, b = torch.randn(n, n, device=device, dtype=kind), torch.randn(n, n, device=device, dtype=kind)
+    timed(device, lambda: a @ b)
+    return 2 * n**3 / min(timed(device, lambda: a @ b) for _ in range(5)) / 1e12
+
+
+def step_tflop(net: nn.Module, shape: tuple[int, ...], batch_size: int) -> float:
+    """Multiplications and additions of one network's step: forward, and twice as much backward."""
+    total = 0
+
+    def count(layer: nn.Module, inputs: Any, output: torch.Tensor) -> None:
+        nonlocal total
+        per_output = layer.weight[0].numel()  # type: ignore[union-attr, index]
+        total += 2 * per_output * output[0].numel()
+
+    hooks = [m.register_forward_hook(count) for m in net.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+    with torch.no_grad():
+        net.eval()(torch.zeros(1, shape[2], shape[0], shape[1], device=next(net.parameters()).device))
+    for hook in hooks:
+        hook.remove()
+    return 3 * total * batch_size / 1e12
+
+
+def measure_coteach(config: Config, data: Dataset, device: torch.device, ceiling: float) -> dict[str, Any]:
+    with switches(settled(config, device), device):
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        trainer = make_trainer(config, data, draw_labels(config, data), device=device)
+        epoch = trainer.run_epoch()
+        first = timed(device, lambda: next(epoch))
+        for _ in epoch:
+            pass
+        trainer.finish_epoch()
+        training, evaluation = [], []
+        for _ in range(3):
+            training.append(timed(device, lambda: sum(1 for _ in trainer.run_epoch())))
+            evaluation.append(timed(device, trainer.finish_epoch))
+    step = statistics.median(training) / trainer.steps_per_epoch
+    work = sum(step_tflop(net, data.shape, config.batch_size) for net in trainer.networks)
+    return {
+        "precision": trainer.config.precision,
+        "compile": trainer.config.compile,
+        "epoch_s": statistics.median(training) + statistics.median(evaluation),
+        "training_s": statistics.median(training),
+        "step_ms": 1000 * step,
+        "tflops": work / step,
+        "share_of_matrix_product": work / step / ceiling,
+        "first_step_s": first,
+        "peak_gib": torch.cuda.max_memory_allocated(device) / 2**30 if device.type == "cuda" else None,
+    }
+
+
+def measure_plain(config: Config, data: Dataset, device: torch.device, networks: int, workers: int) -> dict[str, Any]:
+    torch.backends.cudnn.allow_tf32 = True
+    plain = PlainTrainer(
+        data,
+        lambda: build(config.network, data.shape, data.classes, config.dropout),
+        networks=networks,
+        keep=0.5,
+        batch_size=config.batch_size,
+        workers=workers,
+        device=device,
+    )
+    timed(device, plain.epoch)
+    training = [timed(device, plain.epoch) for _ in range(3)]
+    evaluation = [timed(device, plain.evaluate) for _ in range(3)]
+    return {
+        "epoch_s": statistics.median(training) + statistics.median(evaluation),
+        "training_s": statistics.median(training),
+    }
+
+
+def random_cifar() -> Dataset:
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (60_000, 32, 32, 3), np.uint8), rng.integers(0, 10, 60_000)
+    return Dataset.checked("cifar10", x[:50_000], y[:50_000], x[50_000:], y[50_000:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="folder for epoch-<device>.json")
+    parser.add_argument("--methods", nargs="*", default=in_order(catalogue.entries()))
+    parser.add_argument("--threads", type=int, default=0, help="CPU threads, 0 for torch's own choice")
+    ask = parser.parse_args()
+    if ask.threads:
+        torch.set_num_threads(ask.threads)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    data = random_cifar() if device.type == "cuda" else load("digits")
+    ceiling = matrix_ceiling(device)
+    workers = 4 if device.type == "cuda" else 0
+    plain = {}
+    for networks in (1, 2):
+        config = recipe(data.name, noise="symmetric", rate=0.5, method="standard")
+        plain[networks] = measure_plain(config, data, device, networks, workers)
+        print(f"plain loop, {networks} network(s): {plain[networks]['epoch_s']:.3f} s an epoch", flush=True)
+    rows = {}
+    print(f"{'method':<14}{'s an epoch':>12}{'ms a step':>11}{'TFLOP/s':>9}{'of matmul':>11}{'GiB':>6}{'ratio':>8}")
+    for method in ask.methods:
+        config = recipe(data.name, noise="symmetric", rate=0.5, method=method)
+        row = measure_coteach(config, data, device, ceiling)
+        row["ratio"] = plain[catalogue.load(method).networks]["epoch_s"] / row["epoch_s"]
+        rows[method] = row
+        print(
+            f"{method:<14}{row['epoch_s']:>12.3f}{row['step_ms']:>11.3f}{row['tflops']:>9.2f}"
+            f"{row['share_of_matrix_product']:>11.1%}{row['peak_gib'] or 0:>6.1f}{row['ratio']:>8.2f}",
+            flush=True,
+        )
+    if ask.out:
+        name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+        ask.out.mkdir(parents=True, exist_ok=True)
+        content = {
+            "data": data.name,
+            "matrix_product_tflops": ceiling,
+            "plain": {f"{n} networks": row for n, row in plain.items()},
+            "coteach": rows,
+            "environment": environment(device),
+        }
+        file = ask.out / f"epoch-{name.lower().replace(' ', '-')}.json"
+        file.write_text(json.dumps(content, indent=2) + "\n")
+        print(f"written to {file}")
+
+
+if __name__ == "__main__":
+    main()
