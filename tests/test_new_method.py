@@ -56,6 +56,22 @@ def test_the_command_line_knows_it(cli, plugin):
     assert "unknown method 'sceptic'" in cli(*words).stderr  # without the folder it is not there
 
 
+def test_a_changed_method_is_another_run(cli, plugin):
+    words = ["train", "--data", "digits", "--method", "sceptic", "--epochs", "1", "--max-steps", "2", "--json"]
+    first = json.loads(cli(*words, COTEACH_METHODS=plugin).stdout)
+    file = Path(plugin, "sceptic.py")
+    file.write_text(file.read_text().replace("losses.mean()", "losses.sum()"))
+    second = json.loads(cli(*words, COTEACH_METHODS=plugin).stdout)
+    assert not second["already_done"]
+    assert first["folder"] != second["folder"]
+
+
+def test_a_file_named_like_one_of_ours_is_refused(cli, plugin):
+    Path(plugin, "sceptic.py").rename(Path(plugin, "standard.py"))
+    assert "the name of a file of coteach's own" in cli("methods", COTEACH_METHODS=plugin).stderr
+    assert "which is no folder" in cli("methods", COTEACH_METHODS=f"{plugin}/nowhere").stderr
+
+
 def test_two_files_with_one_name_are_told_apart(cli, plugin):
     text = Path(plugin, "sceptic.py").read_text()
     Path(plugin, "sceptic_too.py").write_text(text)

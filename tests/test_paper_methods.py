@@ -255,7 +255,7 @@ def test_stage_one_is_run_once_and_shared(quick, tmp_path, stage_one):
     before = (standard / "summary.json").stat().st_mtime_ns
     if stage_one == "full":
         assert run(quick(method="standard"), tmp_path).already_done
-    run(quick(method="s-model", stage_one=stage_one, lr=0.002, init_seed=1), tmp_path)
+    run(quick(method="s-model", stage_one=stage_one), tmp_path)
     assert (standard / "summary.json").stat().st_mtime_ns == before
 
 
@@ -271,8 +271,22 @@ def test_s_model_goes_on_with_the_network_and_f_correction_starts_anew(quick, tm
         assert all(torch.equal(weights[name], taught[name]) for name in taught) == goes_on
         fresh = make_trainer(config, digits, draw, device=torch.device("cpu")).networks[0].state_dict()
         assert all(torch.equal(weights[name], fresh[name]) for name in fresh) != goes_on
-        learned = trainer.method.noise if goes_on else trainer.method.transition
-        assert not torch.equal(learned, catalogue.load(method)(10).state_dict()["noise" if goes_on else "transition"])
+        # what stage one says of every image, and the labels as given: nobody may look at the true ones
+        teacher = make_trainer(quick(method="standard"), digits, draw, device=torch.device("cpu")).networks[0].eval()
+        teacher.load_state_dict(taught)
+        with torch.no_grad():
+            p = teacher(torch.tensor(digits.x_train).permute(0, 3, 1, 2).float() / 255).softmax(1).numpy()
+        if goes_on:
+            counts = np.zeros((10, 10))
+            for predicted, label in zip(p.argmax(1), draw.noisy, strict=True):
+                counts[predicted, label] += 1
+            expected = np.log(counts / np.maximum(counts.sum(1, keepdims=True), 1) + 1e-8)
+            assert trainer.method.noise.detach().numpy() == pytest.approx(expected, abs=1e-4)
+        else:
+            sure = [
+                np.where(p[:, i] < np.sort(p[:, i])[math.ceil(0.97 * 1436)], p[:, i], -1).argmax() for i in range(10)
+            ]
+            assert trainer.method.transition.numpy() == pytest.approx(p[sure], abs=1e-4)
 
 
 def test_the_best_epoch_on_held_out_samples_is_kept(tmp_path):
@@ -282,3 +296,15 @@ def test_the_best_epoch_on_held_out_samples_is_kept(tmp_path):
     assert result.summary["best_epoch"] == int(np.argmin(losses)) + 1
     assert result.summary["best_epoch"] < 12  # it memorises, and the held-out loss says so
     assert result.summary["train_samples"] == 1437 - 287
+
+
+def test_held_out_samples_are_apart_and_keep_their_noisy_labels():
+    config, digits = recipe("digits", noise="symmetric", rate=0.5, method="standard", hold_out=0.2), load("digits")
+    draw = draw_labels(config, digits)
+    trainer = make_trainer(config, digits, draw, device=torch.device("cpu"))
+    given = {image.tobytes(): label for image, label in zip(digits.x_train, draw.noisy, strict=True)}
+    held = trainer.held_out.x.permute(0, 2, 3, 1).contiguous().numpy()
+    assert [given[image.tobytes()] for image in held] == trainer.held_out.y.tolist()
+    trained = {image.tobytes() for image in trainer.batches.x.permute(0, 2, 3, 1).contiguous().numpy()}
+    assert len(held) == 287
+    assert not trained & {image.tobytes() for image in held}

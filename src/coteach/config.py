@@ -22,6 +22,7 @@ class Inputs:
     data_sha256: str | None = None
     labels_sha256: str | None = None
     network_sha256: str | None = None
+    method_sha256: str | None = None
     matrix: tuple[tuple[float, ...], ...] | None = None
 
 
@@ -131,8 +132,12 @@ class Config:
 
     @property
     def noise_name(self) -> str:
-        """The noise as tables name it: pair-45, symmetric-20, none."""
-        return self.noise if self.noise == "none" else f"{self.noise}-{100 * self.rate:.4g}"
+        """The noise as tables name it: pair-45, symmetric-20, none; one from a file has a piece of its hash too."""
+        if self.noise == "none":
+            return self.noise
+        name = f"{self.noise}-{100 * self.rate:.4g}"
+        content = self.inputs.labels_sha256 or self.inputs.matrix
+        return f"{name}-{hashlib.sha256(repr(content).encode()).hexdigest()[:4]}" if content else name
 
     @property
     def name(self) -> str:

@@ -69,7 +69,10 @@ class RunProgress:
                 _title(now), total=total, epoch=now.epoch, epochs=now.config.epochs, measured=""
             )
         done = (now.epoch - 1) * now.steps + now.step
-        if now.record is None:
+        if now.record is not None and now.epoch == now.config.epochs:
+            bars.remove_task(self._tasks.pop(key))  # a grid has more runs than a screen has lines
+            self.message(f"{_title(now)}  epoch {now.epoch}/{now.config.epochs}  {measured(now.record)}")
+        elif now.record is None:
             bars.update(self._tasks[key], completed=done, epoch=now.epoch)
         else:
             bars.update(self._tasks[key], completed=done, epoch=now.epoch, measured=measured(now.record))

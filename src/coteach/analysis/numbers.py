@@ -31,19 +31,20 @@ class Choice:
 
     name: str
     caption: str
+    last: int
+    """How many of the last epochs count; 0 for all."""
     of: Callable[[list[float]], float]
 
-    def __call__(self, epochs: Iterable[EpochRecord], measure: Measure) -> float | None:
-        """The number of one run; None if no epoch measured it."""
-        values = [value for record in epochs if (value := over_networks(record, measure)) is not None]
-        return self.of(values) if values else None
+    def __call__(self, epochs: Sequence[EpochRecord], measure: Measure) -> float | None:
+        """The number of one run; None if none of the epochs that count measured it."""
+        values = [over_networks(record, measure) for record in epochs[-self.last :]]
+        known = [value for value in values if value is not None]
+        return self.of(known) if known else None
 
 
-LAST_TEN = Choice(
-    "last ten", "mean over the last ten epochs and over a method's networks", lambda v: statistics.fmean(v[-10:])
-)
-FINAL = Choice("final", "the last epoch, mean over a method's networks", lambda v: v[-1])
-BEST = Choice("best", "the best epoch on the test set, mean over a method's networks: optimistic", max)
+LAST_TEN = Choice("last ten", "mean over the last ten epochs and over a method's networks", 10, statistics.fmean)
+FINAL = Choice("final", "the last epoch, mean over a method's networks", 1, statistics.fmean)
+BEST = Choice("best", "the best epoch on the test set, mean over a method's networks: optimistic", 0, max)
 
 
 @dataclass(frozen=True)

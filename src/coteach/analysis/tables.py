@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from rich.markup import escape
 from rich.table import Table as RichTable
 
 from coteach.analysis.numbers import Cell, Choice, Measure, cell
@@ -19,6 +21,8 @@ class Table:
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     cells: dict[tuple[str, str], Cell]
+    n: int
+    """Repetitions behind a cell, where the cell does not say otherwise."""
 
     def best(self, row: str) -> str | None:
         """The method with the highest mean of a row."""
@@ -28,18 +32,28 @@ class Table:
     def text(self, row: str, column: str) -> str:
         """What a cell says: mean ± std, and n where it is not the caption's."""
         found = self.cells.get((row, column))
-        return found.percent() if found else "-"
+        if found is None:
+            return "-"
+        return found.percent() if found.n == self.n else f"{found.percent()} (n = {found.n})"
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """The cells as plain values."""
+        return [
+            {"table": self.title, "noise": row, "method": column, **vars(found)}
+            for (row, column), found in self.cells.items()
+        ]
 
     def rich(self) -> RichTable:
         """For a terminal, the best of each row in bold."""
-        table = RichTable(title=self.title, caption=self.caption, title_justify="left", caption_justify="left")
+        title, caption = escape(self.title), escape(self.caption)
+        table = RichTable(title=title, caption=caption, title_justify="left", caption_justify="left")
         table.add_column("noise")
         for column in self.columns:
             table.add_column(column, justify="right")
         for row in self.rows:
             best = self.best(row)
             marked = [f"[bold]{self.text(row, c)}[/bold]" if c == best else self.text(row, c) for c in self.columns]
-            table.add_row(row, *marked)
+            table.add_row(escape(row), *marked)
         return table
 
     def markdown(self) -> str:
@@ -62,12 +76,12 @@ def table(title: str, results: Sequence[Result], measure: Measure, choice: Choic
         for place, runs in groups.items()
         if (found := cell(choice(run.epochs, measure) for run in runs)) is not None
     }
-    counts = sorted({c.n for c in cells.values()})
-    n = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    n = max((c.n for c in cells.values()), default=0)
     return Table(
         title=title,
-        caption=f"{title}, %: {choice.caption}; ± std over n = {n} seeds",
+        caption=f"{title}, %: {choice.caption}; " + (f"± std over n = {n} seeds" if n > 1 else "n = 1 seed"),
         rows=tuple(dict.fromkeys(row for row, _ in groups)),
         columns=tuple(in_order({column for _, column in groups})),
         cells=cells,
+        n=n,
     )

@@ -10,10 +10,21 @@ from typing import Any
 from coteach.config import Config, read_toml
 from coteach.errors import SettingError, unknown
 from coteach.methods import catalogue
+from coteach.noise import Draw
 from coteach.paper import in_order
-from coteach.recipes import recipe
+from coteach.recipes import recipe, saved_labels
 
-_KEYS = {"title", "data", "noises", "methods", "seeds", "recipe", "settings"}
+# key: what it must be, and an example
+_KEYS: dict[str, tuple[str, str]] = {
+    "title": ("text", 'title = "My data"'),
+    "data": ("text", 'data = "digits"'),
+    "noises": ("texts", 'noises = ["pair-45", "symmetric-20"]'),
+    "methods": ("texts", 'methods = ["standard", "co-teaching"]'),
+    "seeds": ("numbers", "seeds = [1, 2, 3]"),
+    "recipe": ("text", 'recipe = "paper"'),
+    "settings": ("table", "[settings]"),
+}
+_OWN_LINES = {"data", "noise", "rate", "method", "seed", "name", "init_seed", "order_seed"}
 
 
 @dataclass(frozen=True)
@@ -28,20 +39,22 @@ class Grid:
     recipe: str | None
     settings: dict[str, Any]
 
-    def configs(self) -> Iterator[Config]:
-        """The runs of the grid, cell by cell."""
+    def runs(self) -> Iterator[tuple[Config, Draw | None]]:
+        """The runs of the grid, cell by cell, with the labels of a noise that is a file of them."""
         for noise in self.noises:
             kind, rate = parse_noise(noise)
+            labels = saved_labels(kind)
             for method in self.methods:
-                known = catalogue.settings_of(method)
-                own = {key: value for key, value in self.settings.items() if key in known or key not in self._foreign}
+                own = self._settings_for(method)
                 for seed in self.seeds:
-                    yield recipe(self.data, noise=kind, rate=rate, method=method, name=self.recipe, seed=seed, **own)
+                    config = recipe(self.data, noise=kind, rate=rate, method=method, name=self.recipe, seed=seed, **own)
+                    yield config, labels
 
-    @property
-    def _foreign(self) -> set[str]:
-        """The settings of any method: one that a method does not have passes it by."""
-        return {name for entry in catalogue.entries().values() for name in entry.settings}
+    def _settings_for(self, method: str) -> dict[str, Any]:
+        """The settings of the grid, less those that only other methods of the grid have."""
+        others = {name for other in self.methods for name in catalogue.settings_of(other)}
+        mine = catalogue.settings_of(method)
+        return {key: value for key, value in self.settings.items() if key in mine or key not in others}
 
 
 def read_grid(name: str) -> Grid:
@@ -54,25 +67,42 @@ def read_grid(name: str) -> Grid:
     else:
         raise unknown("grid", name, built_in, "or the path of a .toml file")
     values = read_toml(path)
-    for key in values:
-        if key not in _KEYS:
-            raise unknown(f"key of the grid {path.name}", key, _KEYS)
+    if values.get("methods", "all") == "all":
+        values["methods"] = in_order(catalogue.entries())
+    for key, value in values.items():
+        _check(path.name, key, value)
     for key in ("data", "noises"):
         if key not in values:
-            raise SettingError(f"the grid {path.name} has no {key}: add a line such as {_EXAMPLES[key]}")
-    methods = values.get("methods", "all")
+            raise SettingError(f"the grid {path.name} has no {key}: add a line such as {_KEYS[key][1]}")
+    settings = values.get("settings", {})
+    for key in settings:
+        if key in _OWN_LINES:
+            raise SettingError(f"the grid {path.name} sets {key} under [settings]: it has a line of its own above")
     return Grid(
         title=values.get("title", path.stem),
         data=values["data"],
         noises=tuple(values["noises"]),
-        methods=tuple(in_order(catalogue.entries()) if methods == "all" else methods),
+        methods=tuple(values["methods"]),
         seeds=tuple(values.get("seeds", [1])),
         recipe=values.get("recipe"),
-        settings=values.get("settings", {}),
+        settings=settings,
     )
 
 
-_EXAMPLES = {"data": 'data = "digits"', "noises": 'noises = ["pair-45"]'}
+def _check(grid: str, key: str, value: Any) -> None:
+    """Refuse an unknown key, a value of the wrong kind, an empty list and one that repeats itself."""
+    if key not in _KEYS:
+        raise unknown(f"key of the grid {grid}", key, _KEYS)
+    kind, example = _KEYS[key]
+    element = {"texts": str, "numbers": int}.get(kind)
+    if element is None:
+        right = isinstance(value, str if kind == "text" else dict)
+    else:
+        right = isinstance(value, list) and bool(value) and all(type(each) is element for each in value)
+        if right and len(set(value)) != len(value):
+            raise SettingError(f"{key} of the grid {grid} has an entry twice: each run counts once")
+    if not right:
+        raise SettingError(f"{key} of the grid {grid} is {value!r}: write it like {example}")
 
 
 def parse_noise(name: str) -> tuple[str, float | None]:

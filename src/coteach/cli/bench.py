@@ -38,49 +38,51 @@ def main(argv: list[str]) -> int:
     from coteach.bench.grid import read_grid
     from coteach.data import load
     from coteach.errors import CoteachError
+    from coteach.methods import catalogue
     from coteach.progress import RunProgress
     from coteach.results.publish import publish
     from coteach.results.run import InterruptedRun, Runner
-    from coteach.storage import write_over
+    from coteach.storage import storage_errors, write_over
 
     grid = read_grid(ask.grid)
-    configs = list(grid.configs())
+    runs = list(grid.runs())
     dataset = load(grid.data)
+    for config, _ in runs:
+        catalogue.load(config.method)(dataset.classes, **config.settings)  # a wrong setting is told now, not in days
+    if ask.publish is not None:
+        with storage_errors(ask.publish, "write into"):
+            ask.publish.mkdir(parents=True, exist_ok=True)
     results, failures = [], []
     with RunProgress() as progress:
         runner = Runner(ask.out, ask.device, ask.threads, on_progress=progress.step, on_message=progress.message)
-        for place, config in enumerate(configs, 1):
+        for place, (config, labels) in enumerate(runs, 1):
             try:
-                result = runner.run(config, dataset=dataset, wait=True)
+                result = runner.run(config, dataset=dataset, labels=labels, wait=True)
             except InterruptedRun:
                 raise
             except CoteachError as error:
-                failures.append(f"{config.name}: {error}")
+                failures.append(f"{config.method} on {config.noise_name}, seed {config.init_seed}: {error}")
                 continue
             results.append(result)
+            if ask.publish is not None:
+                publish([result], ask.publish)
             if not result.already_done:
-                progress.message(f"{place} of {len(configs)} done: {config.name}")
+                progress.message(f"{place} of {len(runs)} done: {result.path.name}")
     for failure in failures:
         print(f"coteach: failed: {failure}", file=sys.stderr)
-    if not results:
-        return 1
     tables = [
         table(f"{grid.title}, test accuracy", results, test_accuracy, LAST_TEN),
         table(f"{grid.title}, label precision", results, label_precision, LAST_TEN),
     ]
-    if ask.publish is not None:
-        publish(results, ask.publish)
-        write_over(ask.publish / "tables.md", "\n".join(found.markdown() for found in tables))
+    shown = [found for found in tables if found.cells]
     if ask.json:
-        cells = [
-            {"table": found.title, "noise": row, "method": column, **vars(value)}
-            for found in tables
-            for (row, column), value in found.cells.items()
-        ]
-        json.dump(cells, sys.stdout, indent=2)
+        json.dump([cell for found in shown for cell in found.to_list()], sys.stdout, indent=2)
         print()
     else:
         wide = Console(width=None if sys.stdout.isatty() else 140)
-        for found in tables:
+        for found in shown:
             wide.print(found.rich())
+    if ask.publish is not None:
+        missing = f"\n{len(failures)} runs failed and are not in the tables.\n" if failures else ""
+        write_over(ask.publish / "tables.md", "\n".join(found.markdown() for found in shown) + missing)
     return 1 if failures else 0

@@ -5,6 +5,7 @@ so that listing them needs no torch.
 """
 
 import ast
+import hashlib
 import importlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from coteach.fields import Field, classes, fields_of
 if TYPE_CHECKING:
     from coteach.methods.base import Method
 
+_OWN = Path(__file__).parent
 _Classes = dict[str, ast.ClassDef]
 
 
@@ -35,7 +37,7 @@ class Entry:
 
 def entries() -> dict[str, Entry]:
     """Every method by name, in alphabetical order of their files."""
-    paths = sorted((path for folder in methods.__path__ for path in Path(folder).glob("*.py")), key=lambda p: p.stem)
+    paths = sorted((path for folder in methods.__path__ for path in _files(Path(folder))), key=lambda p: p.stem)
     files: dict[Path, _Classes] = {path: {node.name: node for node in classes(path)} for path in paths}
     shared = {name: node for found in files.values() for name, node in found.items() if _name(node) is None}
     known: dict[str, Entry] = {}
@@ -67,11 +69,28 @@ def settings_of(name: str) -> dict[str, Field]:
     return entry(name).settings
 
 
+def source_sha256(name: str) -> str | None:
+    """A hash of the file of a method that does not come with coteach, so that a changed one is another run."""
+    file = entry(name).file
+    return None if file.parent == _OWN else hashlib.sha256(file.read_bytes()).hexdigest()
+
+
 def load(name: str) -> "type[Method]":
     """The class of the method of that name."""
     where = entry(name)
     loaded: type[Method] = getattr(importlib.import_module(f"{methods.__name__}.{where.file.stem}"), where.class_name)
     return loaded
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files of a folder of methods; those of another folder than ours must have names of their own."""
+    if not folder.is_dir():
+        raise SettingError(f"COTEACH_METHODS names {folder}, which is no folder")
+    found = list(folder.glob("*.py"))
+    for path in found if folder != _OWN else []:
+        if (_OWN / path.name).exists():
+            raise SettingError(f"{path} has the name of a file of coteach's own: give it another")
+    return found
 
 
 def _inherited(node: ast.ClassDef, nodes: _Classes) -> list[Field]:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from coteach.config import Config
 from coteach.data import Dataset, load
 from coteach.errors import CoteachError, DataError, SettingError
+from coteach.methods import catalogue
 from coteach.nets import Shape, count_parameters, function_named, source_sha256
 from coteach.noise import Draw, load_draw
 from coteach.recipes import stage_one_of
@@ -123,8 +124,11 @@ class Runner:
         if ":" in config.network:
             sha256 = source_sha256(network or function_named(config.network))
             config = replace(config, inputs=replace(config.inputs, network_sha256=sha256))
+        method_sha256 = catalogue.source_sha256(config.method)
+        config = replace(config, inputs=replace(config.inputs, method_sha256=method_sha256))
         folder = RunFolder(self.out / config.name)
         if folder.done:
+            Checkpoints(folder.path).remove()  # a kill just before the end may have left them
             return read_result(folder.path)
         dataset = dataset or load(config.data)
         if config.inputs.data_sha256 not in (None, dataset.fingerprint):
@@ -140,9 +144,10 @@ class Runner:
         with threads(self.threads), switches(config, device), kept_random_state(device):
             trainer = make_trainer(config, dataset, draw, device=device, network=network, stage_one=taught)
             with folder.claimed(wait=wait):
-                if not folder.done:  # else another process finished it in the meantime
+                waited = folder.done  # another process finished it in the meantime
+                if not waited:
                     self._work(trainer, folder, dataset, draw)
-        return replace(read_result(folder.path), already_done=False)
+        return replace(read_result(folder.path), already_done=waited)
 
     def _work(self, trainer: Trainer, folder: RunFolder, dataset: Dataset, draw: Draw) -> None:
         """Train what is left, then write weights and summary."""

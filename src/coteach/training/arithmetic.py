@@ -19,7 +19,10 @@ from coteach.errors import SettingError
 def settled(config: Config, device: torch.device) -> Config:
     """The config with `auto` precision and compilation settled for a device: their names stand in the run's config."""
     gpu = device.type == "cuda"
-    precision = ("bf16" if gpu else "fp32") if config.precision == "auto" else config.precision
+    precision = config.precision
+    if precision == "auto":
+        fast = gpu and torch.cuda.is_bf16_supported(including_emulation=False)
+        precision = "bf16" if fast else "fp32"
     if precision != "fp32" and not gpu:
         raise SettingError(f"precision {precision} needs a CUDA GPU, this is {device.type}: choose --precision fp32")
     return replace(config, precision=precision, compile=config.compile and gpu)
@@ -36,7 +39,8 @@ def switches(config: Config, device: torch.device) -> Iterator[None]:
     cudnn.allow_tf32 = matmul.allow_tf32 = config.precision != "fp32"
     cudnn.benchmark = True  # shapes never change: let cuDNN look for its fastest kernels once
     try:
-        yield
+        with torch.cuda.device(device):
+            yield
     finally:
         cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark = before
 
@@ -54,7 +58,9 @@ class Arithmetic:
         self._autocast = torch.autocast("cuda", torch.bfloat16, enabled=self.bf16)
 
     def _fast(self, net: nn.Module) -> nn.Module:
-        if self.bf16 and find_spec("triton"):
+        if not find_spec("triton"):
+            return net  # nothing to compile with; the step is captured all the same
+        if self.bf16:
             from coteach.training.fused_cnn import FusedCNN, blocks
 
             if blocks(net) is not None:
@@ -62,7 +68,7 @@ class Arithmetic:
         return torch.compile(net, dynamic=False)  # type: ignore[return-value]
 
     def logits(self, x: Tensor) -> list[Tensor]:
-        """Each network's scores for a batch, in fp32. The networks do not wait for each other."""
+        """Each network's scores for a batch, as fp32 tensors. The networks do not wait for each other."""
         if not self._streams:
             return [self._scores(net, x) for net in self.networks]
         main = torch.cuda.current_stream()

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from coteach.nets import PaperCNN
 from coteach.training import kernels
 
 
@@ -23,8 +24,8 @@ class Block:
 
 
 def blocks(net: nn.Module) -> list[Block] | None:
-    """The blocks of a network that ends with average pool, flatten and linear layer; None for any other."""
-    if not isinstance(net, nn.Sequential):
+    """The blocks of the paper's network; None for any other, which may look alike and compute something else."""
+    if type(net) is not PaperCNN:
         return None
     layers = list(net)
     head = [type(layer) for layer in layers[-3:]]
@@ -82,7 +83,7 @@ class FusedCNN(nn.Module):
         ]
 
     def forward(self, x: Tensor) -> Tensor:
-        """One score a class, in fp32."""
+        """One score a class; the last layer computes in the precision around it."""
         x = F.pad(x, (0, 0, 0, 0, 0, self.padding)).to(torch.bfloat16, memory_format=torch.channels_last)
         weights = _Cast.apply(self.bf16, *[block.conv.weight for block in self.blocks])  # type: ignore[no-untyped-call]
         for block, weight in zip(self.blocks, weights, strict=True):
