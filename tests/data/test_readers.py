@@ -55,25 +55,25 @@ def test_idx_round_trip(array, compressed):
 
 
 WHOLE = idx(np.arange(60, dtype=np.uint8).reshape(3, 4, 5))
-ZIPPED = gzip.compress(WHOLE)
+ZIPPED = gzip.compress(WHOLE, mtime=0)
 
 
-@pytest.mark.parametrize(
-    ("content", "cause"),
-    [
-        (WHOLE[:-1], "59 bytes of data instead of 60"),
-        (WHOLE + b"!", "61 bytes of data instead of 60"),
-        (WHOLE[:9], "ends within its header"),
-        (b"", "no IDX file"),
-        (b"<html>Not Found</html>", "no IDX file"),
-        (b"\0\0\x07\x01\0\0\0\1a", "no IDX file"),
-        (b"\0\0\x08\x03" + b"\xff" * 12, "instead of"),
-        (ZIPPED[: len(ZIPPED) // 2], "end-of-stream"),
-        (ZIPPED[:5], "end-of-stream|EOF"),
-        (ZIPPED[:-8] + bytes(8), "CRC check failed"),
-        (ZIPPED[:10] + b"\xff" * 20 + ZIPPED[30:], "damaged"),
-    ],
-)
+DAMAGED = {
+    "a byte short": (WHOLE[:-1], "59 bytes of data instead of 60"),
+    "a byte long": (WHOLE + b"!", "61 bytes of data instead of 60"),
+    "cut in the header": (WHOLE[:9], "ends within its header"),
+    "empty": (b"", "no IDX file"),
+    "a web page": (b"<html>Not Found</html>", "no IDX file"),
+    "unknown type": (b"\0\0\x07\x01\0\0\0\1a", "no IDX file"),
+    "absurd shape": (b"\0\0\x08\x03" + b"\xff" * 12, "instead of"),
+    "gzip cut in half": (ZIPPED[: len(ZIPPED) // 2], "end-of-stream"),
+    "gzip cut in its header": (ZIPPED[:5], "end-of-stream|EOF"),
+    "gzip with a wrong checksum": (ZIPPED[:-8] + bytes(8), "CRC check failed"),
+    "gzip overwritten": (ZIPPED[:10] + b"\xff" * 20 + ZIPPED[30:], "damaged"),
+}
+
+
+@pytest.mark.parametrize(("content", "cause"), DAMAGED.values(), ids=DAMAGED)
 def test_a_damaged_idx_file_is_named_with_the_way_out(tmp_path, content, cause):
     path = tmp_path / "train-images-idx3-ubyte"
     path.write_bytes(content)
