@@ -6,8 +6,8 @@ from pathlib import Path
 import coteach
 
 ROOMS = [
-    "errors", "storage", "paper", "fields", "config", "data", "noise", "nets", "batches", "methods", "recipes",
-    "training", "results", "bench", "analysis", "progress", "report", "demo", "cli",
+    "errors", "storage", "paper", "fields", "config", "data", "noise", "nets", "samples", "batches", "methods",
+    "recipes", "training", "results", "bench", "analysis", "progress", "report", "demo", "cli",
 ]  # fmt: skip
 SOURCE = Path(coteach.__file__).parent
 

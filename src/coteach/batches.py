@@ -1,8 +1,7 @@
-"""The dataset as tensors that stay on the device, and the order of an epoch from its seed."""
+"""Samples with their labels: in the order of an epoch to train on, and in their own order to be tested on."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coteach.errors import SettingError
+from coteach.samples import Samples
 
 
 @dataclass(frozen=True)
@@ -24,72 +24,84 @@ class Batch:
         return len(self.y)
 
 
-def resident(x: NDArray[Any], device: torch.device) -> Tensor:
-    """Samples on the device as they are stored. Images [n, h, w, c] become a channels-last view [n, c, h, w]."""
-    tensor = torch.from_numpy(np.ascontiguousarray(x)).to(device)
-    return tensor.permute(0, 3, 1, 2) if tensor.ndim == 4 else tensor
-
-
-def scaled(x: Tensor) -> Tensor:
-    """Bytes to [0, 1]; other numbers as they are. The paper neither normalises nor augments."""
-    return x.float().div_(255) if x.dtype == torch.uint8 else x.float()
-
-
 class Batches:
-    """Training samples with their labels, handed out batch by batch in the order of an epoch."""
+    """Training samples with their labels, handed out batch by batch in the order of an epoch.
+
+    `y` and `clean` are the given and the true label of every sample; `rows` are the numbers of those to train on.
+    """
 
     def __init__(
         self,
-        x: NDArray[Any],
+        samples: Samples,
         y: NDArray[np.int64],
         clean: NDArray[np.int64] | None,
         *,
+        rows: NDArray[np.int64],
         batch_size: int,
         drop_last: bool,
         device: torch.device,
     ) -> None:
-        if drop_last and batch_size > len(y):
-            raise SettingError(f"batch_size {batch_size} is more than the {len(y)} training samples: lower it")
-        self.x = resident(x, device)
-        self.y = torch.from_numpy(y).to(device)
-        self.clean = None if clean is None else torch.from_numpy(y == clean).to(device)
+        if drop_last and batch_size > len(rows):
+            raise SettingError(f"batch_size {batch_size} is more than the {len(rows)} training samples: lower it")
+        self.samples = samples
+        self.rows = torch.from_numpy(rows)
         self.batch_size = batch_size
         self.drop_last = drop_last
+        self._y = torch.from_numpy(y).to(device)
+        self._clean = None if clean is None else torch.from_numpy(y == clean).to(device)
 
     def __len__(self) -> int:
         """Batches in an epoch. A last one of a single sample is left out in any case: batch norm needs two."""
-        full, rest = divmod(len(self.y), self.batch_size)
+        full, rest = divmod(len(self.rows), self.batch_size)
         return full + (rest > 1 and not self.drop_last)
+
+    @property
+    def truth_known(self) -> bool:
+        """Whether the true labels are there, to measure by."""
+        return self._clean is not None
 
     def order(self, seed: int, epoch: int) -> Tensor:
         """The shuffled sample numbers of an epoch: the same on every device, and known without the epochs before."""
         state = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0]
         generator = torch.Generator().manual_seed(int(state >> np.uint64(1)))
-        return torch.randperm(len(self.y), generator=generator).to(self.y.device)
+        return self.rows[torch.randperm(len(self.rows), generator=generator)]
 
-    def take(self, rows: Tensor) -> Batch:
-        """The samples of these numbers."""
+    def ahead(self, seed: int, epoch: int, first: int, last: int) -> Iterator[tuple[Tensor, ...]]:
+        """What `take` needs for the steps of an epoch from number `first` to before `last`, counted from 0."""
+        rows = self.order(seed, epoch)[first * self.batch_size : last * self.batch_size]
+        return self.samples.ahead(rows, self.batch_size)
+
+    def take(self, rows: Tensor, *more: Tensor) -> Batch:
+        """The batch of a step."""
         return Batch(
-            x=scaled(self.x[rows]),
-            y=self.y[rows],
-            clean=None if self.clean is None else self.clean[rows],
+            x=self.samples.take(rows, *more),
+            y=self._y[rows],
+            clean=None if self._clean is None else self._clean[rows],
         )
 
 
 class TestSet:
-    """Test samples and their true labels, in large batches."""
+    """Samples to be tested on and their labels, in large batches; `rows` are their numbers, by default all."""
 
     __test__ = False  # not a class of pytest's
 
-    def __init__(self, x: NDArray[Any], y: NDArray[np.int64], *, device: torch.device, chunk: int = 1000) -> None:
-        self.x = resident(x, device)
+    def __init__(
+        self,
+        samples: Samples,
+        y: NDArray[np.int64],
+        *,
+        rows: NDArray[np.int64] | None = None,
+        device: torch.device,
+        chunk: int = 1000,
+    ) -> None:
+        self._samples = samples
+        self._rows = torch.arange(len(y)) if rows is None else torch.from_numpy(rows)
         self.y = torch.from_numpy(y).to(device)
         self.chunk = chunk
 
     def __len__(self) -> int:
-        return len(self.y)
+        return len(self._rows)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        for start in range(0, len(self.y), self.chunk):
-            rows = slice(start, start + self.chunk)
-            yield scaled(self.x[rows]), self.y[rows]
+        for rows, *more in self._samples.ahead(self._rows, self.chunk):
+            yield self._samples.take(rows, *more), self.y[rows]

@@ -20,6 +20,7 @@ from coteach.results.checkpoint import Checkpoints
 from coteach.results.environment import environment
 from coteach.results.folder import RunFolder
 from coteach.results.saving import Saver, stop_requests
+from coteach.samples import Streamed
 from coteach.storage import write_over
 from coteach.training.arithmetic import settled, switches
 from coteach.training.device import choose_device, kept_random_state, threads
@@ -143,6 +144,9 @@ class Runner:
             taught = _first_network(first.path)
         with threads(self.threads), switches(config, device), kept_random_state(device):
             trainer = make_trainer(config, dataset, draw, device=device, network=network, stage_one=taught)
+            if isinstance(trainer.batches.samples, Streamed):
+                size = (dataset.x_train.nbytes + dataset.x_test.nbytes) / 2**30
+                self.on_message(f"{size:.1f} GiB of data are too much for the device's memory: streaming them to it")
             with folder.claimed(wait=wait):
                 waited = folder.done  # another process finished it in the meantime
                 if not waited:
@@ -165,7 +169,7 @@ class Runner:
             "labels_sha256": draw.sha256,
             "data_sha256": dataset.fingerprint,
             "class_names": list(dataset.class_names),
-            "train_samples": len(trainer.batches.y),
+            "train_samples": len(trainer.batches.rows),
             "test_samples": len(trainer.test),
             "parameters": [count_parameters(net) for net in trainer.networks],
             "environment": environment(trainer.device),

@@ -4,16 +4,19 @@ On a CPU: the plain networks in fp32. On a CUDA GPU: bf16 by default, the networ
 of its own, and the whole step captured as one graph (`captured.py`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from coteach.config import Config
 from coteach.errors import SettingError
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def settled(config: Config, device: torch.device) -> Config:
@@ -38,8 +41,10 @@ def switches(config: Config, device: torch.device) -> Iterator[None]:
     before = cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark
     cudnn.allow_tf32 = matmul.allow_tf32 = config.precision != "fp32"
     cudnn.benchmark = True  # shapes never change: let cuDNN look for its fastest kernels once
+    # A grid has many runs, and each compiles the same few functions for its own method and shapes.
+    compiler = torch._dynamo.config.patch(recompile_limit=1000, accumulated_recompile_limit=1000)
     try:
-        with torch.cuda.device(device):
+        with torch.cuda.device(device), compiler:
             yield
     finally:
         cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark = before
@@ -57,15 +62,19 @@ class Arithmetic:
         )
         self._autocast = torch.autocast("cuda", torch.bfloat16, enabled=self.bf16)
 
+    def compiled(self, function: F) -> F:
+        """A function or a network with its operations made into few kernels."""
+        if not self.captured or not find_spec("triton"):
+            return function  # without triton there is nothing to compile with; the step is captured all the same
+        return torch.compile(function, dynamic=False)  # type: ignore[return-value]
+
     def _fast(self, net: nn.Module) -> nn.Module:
-        if not find_spec("triton"):
-            return net  # nothing to compile with; the step is captured all the same
-        if self.bf16:
+        if self.bf16 and find_spec("triton"):
             from coteach.training.fused_cnn import FusedCNN, blocks
 
             if blocks(net) is not None:
                 return FusedCNN(net)
-        return torch.compile(net, dynamic=False)  # type: ignore[return-value]
+        return self.compiled(net)
 
     def logits(self, x: Tensor) -> list[Tensor]:
         """Each network's scores for a batch, as fp32 tensors. The networks do not wait for each other."""

@@ -1,6 +1,6 @@
 """A training step captured as one CUDA graph: replaying it costs one launch instead of hundreds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -9,28 +9,29 @@ _WARM_UP = 3  # compiles, chooses cuDNN's kernels and fills the allocator's pool
 
 
 class CapturedStep:
-    """A step whose only input is the numbers of its samples; all else that it reads or writes stays in place.
+    """A step that reads its inputs from one place; all else that it reads or writes stays in place, too.
 
     Warm it up first (`warm_up`), and put back what that changed.
     """
 
-    def __init__(self, step: Callable[[Tensor], None], rows: Tensor) -> None:
-        self._rows = rows.clone()
+    def __init__(self, step: Callable[..., None], inputs: Sequence[Tensor]) -> None:
+        self._inputs = [tensor.clone() for tensor in inputs]
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
-            step(self._rows)
+            step(*self._inputs)
 
-    def __call__(self, rows: Tensor) -> None:
-        """Do the step for these samples."""
-        self._rows.copy_(rows)
+    def __call__(self, *inputs: Tensor) -> None:
+        """Do the step for these inputs."""
+        for mine, given in zip(self._inputs, inputs, strict=True):
+            mine.copy_(given)
         self._graph.replay()
 
 
-def warm_up(step: Callable[[Tensor], None], rows: Tensor) -> None:
+def warm_up(step: Callable[..., None], inputs: Sequence[Tensor]) -> None:
     """Run a step a few times on a stream of its own, as a capture needs."""
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(_WARM_UP):
-            step(rows)
+            step(*inputs)
     torch.cuda.current_stream().wait_stream(stream)

@@ -23,6 +23,14 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
+def fits(size: int, device: torch.device, room: int | None = None) -> bool:
+    """Whether data of `size` bytes may lie on a device: by default half of its free memory is for them."""
+    if device.type != "cuda":
+        return True  # they lie there already
+    free, _ = torch.cuda.mem_get_info(device)
+    return size <= (free // 2 if room is None else room)
+
+
 @contextmanager
 def threads(number: int) -> Iterator[None]:
     """`set_threads` for a while."""

@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from coteach.batches import Batch, Batches, TestSet
 from coteach.config import Config
 from coteach.errors import TrainingError
-from coteach.methods.base import Method, Step
+from coteach.methods.base import Method
 from coteach.training.arithmetic import Arithmetic
 from coteach.training.captured import CapturedStep, warm_up
 from coteach.training.schedule import beta1, learning_rate
@@ -36,15 +36,29 @@ class EpochRecord:
     """Mean cross entropy on held-out samples with their noisy labels; empty where none are held out."""
 
 
-def add_up(sums: Tensor, step: Step, batch: Batch) -> None:
-    """Count one step into an epoch's sums: loss, share picked, label precision, batches with picks."""
-    picked = torch.stack(step.picked)
+class Verdict(NamedTuple):
+    """What a batch comes to."""
+
+    loss: Tensor
+    """The sum of the networks' losses."""
+    nothing: Tensor
+    """1.0 where there is nothing to learn from, for a network picked no sample, else 0.0."""
+    counts: Tensor
+    """For each network: loss, share picked, label precision, and 1 where it has a precision; float64."""
+
+
+def judge(method: Method, logits: Sequence[Tensor], batch: Batch, epoch: Tensor) -> Verdict:
+    """Ask the method, and count what it said. Many small operations, which a GPU likes better compiled into few."""
+    step = method.step(logits, batch, epoch)
+    losses, picked = torch.stack(step.losses), torch.stack(step.picked)
     chosen = picked.sum(1)
-    sums[0] += torch.stack(step.losses).detach()
-    sums[1] += chosen / len(batch)
-    if batch.clean is not None:
-        sums[2] += (picked & batch.clean).sum(1) / chosen.clamp(min=1)
-        sums[3] += chosen > 0  # a batch without picks has no precision
+    counts = [losses.detach().double(), chosen.double() / len(batch)]
+    if batch.clean is None:
+        counts += [torch.zeros_like(counts[0])] * 2
+    else:
+        right = (picked & batch.clean).sum(1)
+        counts += [right.double() / chosen.clamp(min=1), (chosen > 0).double()]  # without picks, no precision
+    return Verdict(losses.sum(), (chosen == 0).any().float(), torch.stack(counts))
 
 
 class Trainer:
@@ -67,10 +81,11 @@ class Trainer:
         self.test = test
         self.held_out = held_out
         self.best: dict[str, Any] = {"loss": math.inf, "epoch": 0, "weights": {}}
-        self.device = batches.y.device
+        self.device = test.y.device
         owned = [list(net.parameters()) for net in networks]
         owned[0] += method.parameters()  # what a method learns, it learns with the first network
         self.arithmetic = Arithmetic(networks, config, self.device)
+        self._judge = self.arithmetic.compiled(judge)
         captured = self.arithmetic.captured
         self.optimisers = [
             torch.optim.Adam(
@@ -112,25 +127,22 @@ class Trainer:
                     self._captured = None  # it holds the old one
         self.networks.train()
         self._epoch.fill_(self.epoch)
-        order = self.batches.order(self.config.order_seed, self.epoch)
-        size = self.config.batch_size
-        for step in range(self.steps_done, self.steps_per_epoch):
-            rows = order[step * size : (step + 1) * size]
-            if self.arithmetic.captured and len(rows) == size:
-                self._captured = self._captured or self._capture(rows)
-                self._captured(rows)
+        for inputs in self.batches.ahead(self.config.order_seed, self.epoch, self.steps_done, self.steps_per_epoch):
+            if self.arithmetic.captured and len(inputs[0]) == self.config.batch_size:
+                self._captured = self._captured or self._capture(inputs)
+                self._captured(*inputs)
             else:
-                self._step(rows)
+                self._step(*inputs)
             self.steps_done += 1
             yield
 
-    def _capture(self, rows: Tensor) -> CapturedStep:
+    def _capture(self, inputs: tuple[Tensor, ...]) -> CapturedStep:
         """The step as one graph. What the warm-up changes is put back, so that it trains nothing."""
         before = copy.deepcopy(self.state())
-        warm_up(self._step, rows)
+        warm_up(self._step, inputs)
         self.load_state(before)
         self._create_moments()
-        return CapturedStep(self._step, rows)
+        return CapturedStep(self._step, inputs)
 
     def _create_moments(self) -> None:
         """Adam makes its moments at its first step; inside a graph they would be made anew at each replay."""
@@ -144,19 +156,18 @@ class Trainer:
                             "exp_avg_sq": torch.zeros_like(parameter),
                         }
 
-    def _step(self, rows: Tensor) -> None:
-        batch = self.batches.take(rows)
-        step = self.method.step(self.arithmetic.logits(batch.x), batch, self._epoch)
+    def _step(self, *inputs: Tensor) -> None:
+        batch = self.batches.take(*inputs)
+        verdict = self._judge(self.method, self.arithmetic.logits(batch.x), batch, self._epoch)
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
-        torch.stack(step.losses).sum().backward()  # type: ignore[no-untyped-call]
+        verdict.loss.backward()  # type: ignore[no-untyped-call]
         # Fused Adam leaves weights, moments and step count alone when told that a gradient overflowed. A step
         # with nothing to learn from uses that: zero gradients would still move the weights by momentum.
-        nothing = torch.stack([mask.any() for mask in step.picked]).all().logical_not().float()
         for optimiser in self.optimisers:
-            optimiser.found_inf = nothing  # type: ignore[attr-defined]
+            optimiser.found_inf = verdict.nothing  # type: ignore[attr-defined]
             optimiser.step()
-        add_up(self._sums, step, batch)
+        self._sums += verdict.counts
 
     def finish_epoch(self) -> EpochRecord:
         """Evaluate, answer what the epoch measured, and move on to the next one."""
@@ -164,7 +175,7 @@ class Trainer:
         loss, picked, precision, counted = self._sums.cpu().numpy()
         steps = max(self.steps_done, 1)
         trained = self.steps_done > 0
-        known = trained and self.batches.clean is not None and counted.all()
+        known = trained and self.batches.truth_known and counted.all()
         held_out = self._held_out_loss()
         record = EpochRecord(
             epoch=self.epoch,

@@ -14,7 +14,9 @@ from coteach.methods import catalogue
 from coteach.methods.two_stage import TwoStageMethod
 from coteach.nets import Shape, build, own
 from coteach.noise import KINDS, Draw, corrupt
+from coteach.samples import Resident, Streamed
 from coteach.training.arithmetic import settled
+from coteach.training.device import fits
 from coteach.training.loop import Trainer
 
 
@@ -45,11 +47,15 @@ def make_trainer(
     device: torch.device,
     network: Callable[[Shape, int], nn.Module] | None = None,
     stage_one: Mapping[str, Tensor] | None = None,
+    room: int | None = None,
 ) -> Trainer:
     """Networks, method, batches and optimisers of a run.
 
     `network` replaces the config's by a function; `stage_one` holds the weights that a two-stage method learns from.
+    Data of more than `room` bytes, by default half of a GPU's free memory, are streamed to it.
     """
+    place = Resident if fits(dataset.x_train.nbytes + dataset.x_test.nbytes, device, room) else Streamed
+    train, test = place(dataset.x_train, device), place(dataset.x_test, device)
     method = catalogue.load(config.method)(dataset.classes, **config.settings)
     torch.manual_seed(config.init_seed)
     nets = [_build(config, dataset, network).to(device) for _ in range(method.networks)]
@@ -58,15 +64,15 @@ def make_trainer(
     if isinstance(method, TwoStageMethod) and stage_one is not None:
         teacher = nets[0] if method.continues else _build(config, dataset, network).to(device)
         teacher.load_state_dict(dict(stage_one))
-        every = TestSet(dataset.x_train, draw.noisy, device=device)
+        every = TestSet(train, draw.noisy, device=device)
         method.to(device).learn_from(_probabilities(teacher, every), every.y)
     rows = np.random.default_rng([config.order_seed, 0]).permutation(len(draw.noisy))
     held = rows[: round(config.hold_out * len(rows))]
-    kept = np.setdiff1d(rows, held)
     batches = Batches(
-        dataset.x_train[kept] if len(held) else dataset.x_train,
-        draw.noisy[kept],
-        None if config.noise == "none" else draw.clean[kept],  # labels as given may be wrong, nobody knows which
+        train,
+        draw.noisy,
+        None if config.noise == "none" else draw.clean,  # labels as given may be wrong, nobody knows which
+        rows=np.setdiff1d(rows, held),
         batch_size=config.batch_size,
         drop_last=config.drop_last,
         device=device,
@@ -81,8 +87,8 @@ def make_trainer(
         [net.to(memory_format=torch.channels_last) for net in nets],  # type: ignore[call-overload]
         method.to(device),
         batches,
-        test=TestSet(dataset.x_test[:tested], dataset.y_test[:tested], device=device),
-        held_out=TestSet(dataset.x_train[held], draw.noisy[held], device=device) if len(held) else None,
+        test=TestSet(test, dataset.y_test, rows=np.arange(tested), device=device),
+        held_out=TestSet(train, draw.noisy, rows=held, device=device) if len(held) else None,
     )
 
 
