@@ -6,8 +6,8 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -129,6 +129,15 @@ class Config:
             values["data"] = Path(self.data).name  # its content is in the hash; where it lies does not matter
         text = json.dumps(values, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    @cached_property
+    def experiment(self) -> str:
+        """Hex digits that are equal for two configs that ask the same and differ only in how a step is computed.
+
+        That is: the precision, the compilation and the source of the method.
+        """
+        inputs = replace(self.inputs, method_sha256=None)
+        return replace(self, precision="auto", compile=True, inputs=inputs).digest
 
     @property
     def noise_name(self) -> str:

@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.table import Table
 
 from coteach.analysis.figures import curves, matrix
-from coteach.analysis.numbers import LAST_TEN, Cell, Measure, cell, label_precision, test_accuracy
+from coteach.analysis.numbers import LAST_TEN, Measure, cell, label_precision, test_accuracy
 from coteach.config import Config
 from coteach.data import load
 from coteach.errors import SettingError
 from coteach.methods import catalogue
-from coteach.paper import in_order
+from coteach.paper import Cell, in_order
 from coteach.progress import RunProgress
 from coteach.recipes import recipe
 from coteach.report.page import Figure, Page, Row, render

@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from coteach.paper import Cell
 from coteach.training.loop import EpochRecord
 
 Measure = Callable[[EpochRecord], Sequence[float]]
@@ -42,24 +43,17 @@ class Choice:
         return self.of(known) if known else None
 
 
-LAST_TEN = Choice("last ten", "mean over the last ten epochs and over a method's networks", 10, statistics.fmean)
+LAST_TEN = Choice("last-ten", "mean over the last ten epochs and over a method's networks", 10, statistics.fmean)
 FINAL = Choice("final", "the last epoch, mean over a method's networks", 1, statistics.fmean)
 BEST = Choice("best", "the best epoch on the test set, mean over a method's networks: optimistic", 0, max)
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A mean over repetitions with its standard deviation (n - 1 in the divisor) and n."""
-
-    mean: float
-    std: float | None
-    """None for a single repetition."""
-    n: int
-
-    def percent(self) -> str:
-        """As tables print it: 87.63 ± 0.21."""
-        spread = "" if self.std is None else f" ± {100 * self.std:.2f}"
-        return f"{100 * self.mean:.2f}{spread}"
+CHOICES = {choice.name: choice for choice in (LAST_TEN, FINAL, BEST)}
+MEASURES: dict[str, tuple[str, Measure]] = {
+    "accuracy": ("test accuracy", test_accuracy),
+    "precision": ("label precision", label_precision),
+}
+"""For each measure that tables and figures show, its title and where to find it."""
 
 
 def cell(values: Iterable[float | None]) -> Cell | None:

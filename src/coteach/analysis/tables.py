@@ -1,87 +1,193 @@
-"""Tables of runs: a row a noise, a column a method, as in the paper."""
+"""The tables of a grid: a row a noise, a column a method, as in the paper, beside the numbers that the paper prints."""
 
-from collections.abc import Sequence
+import csv
+import io
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from coteach.analysis.numbers import Cell, Choice, Measure, cell
-from coteach.paper import in_order
-from coteach.results.run import Result
+from coteach.analysis.numbers import MEASURES, Choice, cell, test_accuracy
+from coteach.bench.grid import Grid, TablePlan
+from coteach.paper import Cell
+from coteach.results.collection import Collection
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells by noise and method, and how their numbers were made."""
+    """Cells by row and column, and how their numbers were made."""
 
     title: str
     caption: str
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     cells: dict[tuple[str, str], Cell]
+    printed: dict[tuple[str, str], Cell]
     n: int
-    """Repetitions behind a cell, where the cell does not say otherwise."""
+    """Repetitions asked for; a cell that has fewer says how many."""
 
     def best(self, row: str) -> str | None:
-        """The method with the highest mean of a row."""
+        """The column with the highest mean of a row."""
         there = {column: self.cells[row, column].mean for column in self.columns if (row, column) in self.cells}
         return max(there, key=there.__getitem__) if there else None
 
-    def text(self, row: str, column: str) -> str:
-        """What a cell says: mean ± std, and n where it is not the caption's."""
+    def difference(self, row: str, column: str) -> float | None:
+        """Measured minus printed; None if one of them is missing."""
+        measured, printed = self.cells.get((row, column)), self.printed.get((row, column))
+        return measured.mean - printed.mean if measured and printed else None
+
+    def measured(self, row: str, column: str) -> str:
+        """Mean ± std, and n where it is not what was asked for."""
         found = self.cells.get((row, column))
         if found is None:
             return "-"
         return found.percent() if found.n == self.n else f"{found.percent()} (n = {found.n})"
 
+    def beside(self, row: str, column: str) -> str:
+        """The printed number, and by how many points the measured one differs; empty if none is printed."""
+        printed, difference = self.printed.get((row, column)), self.difference(row, column)
+        if printed is None:
+            return ""
+        if difference is None:
+            return f"{100 * printed.mean:.2f}"
+        # of the numbers as they are shown, so that a reader who subtracts finds it
+        points = round(100 * self.cells[row, column].mean, 2) - round(100 * printed.mean, 2)
+        return f"{100 * printed.mean:.2f}, {points:+.2f}"
+
+    def full_caption(self) -> str:
+        """The caption; with printed numbers it says what the brackets are."""
+        brackets = "; in brackets the printed number and the difference from it" if self.printed else ""
+        return self.caption + brackets
+
+    def lines(self, bold: Callable[[str], str], small: Callable[[str], str]) -> list[list[str]]:
+        """The rows as texts, each with its name first and its best cell marked by `bold`."""
+        lines = []
+        for row in self.rows:
+            best, line = self.best(row), [row]
+            for column in self.columns:
+                text, beside = self.measured(row, column), self.beside(row, column)
+                text = bold(text) if column == best else text
+                line.append(f"{text} {small(f'({beside})')}" if beside else text)
+            lines.append(line)
+        return lines
+
     def to_list(self) -> list[dict[str, Any]]:
-        """The cells as plain values."""
-        return [
-            {"table": self.title, "noise": row, "method": column, **vars(found)}
-            for (row, column), found in self.cells.items()
-        ]
-
-    def rich(self) -> RichTable:
-        """For a terminal, the best of each row in bold."""
-        title, caption = escape(self.title), escape(self.caption)
-        table = RichTable(title=title, caption=caption, title_justify="left", caption_justify="left")
-        table.add_column("noise")
-        for column in self.columns:
-            table.add_column(column, justify="right")
+        """The cells as plain values, those that are only printed too."""
+        values = []
         for row in self.rows:
-            best = self.best(row)
-            marked = [f"[bold]{self.text(row, c)}[/bold]" if c == best else self.text(row, c) for c in self.columns]
-            table.add_row(escape(row), *marked)
-        return table
+            for column in self.columns:
+                measured, printed = self.cells.get((row, column)), self.printed.get((row, column))
+                if measured or printed:
+                    values.append(
+                        {
+                            "table": self.title,
+                            "row": row,
+                            "column": column,
+                            "mean": measured.mean if measured else None,
+                            "std": measured.std if measured else None,
+                            "n": measured.n if measured else 0,
+                            "printed_mean": printed.mean if printed else None,
+                            "printed_std": printed.std if printed else None,
+                            "difference": self.difference(row, column),
+                        }
+                    )
+        return values
 
-    def markdown(self) -> str:
-        """For a README, the best of each row in bold."""
-        lines = ["| noise | " + " | ".join(self.columns) + " |", "|---|" + "---:|" * len(self.columns)]
-        for row in self.rows:
-            best = self.best(row)
-            marked = [f"**{self.text(row, c)}**" if c == best else self.text(row, c) for c in self.columns]
-            lines.append(f"| {row} | " + " | ".join(marked) + " |")
-        return "\n".join([*lines, "", f"{self.caption}."]) + "\n"
 
-
-def table(title: str, results: Sequence[Result], measure: Measure, choice: Choice) -> Table:
-    """The table of some runs, their rows in the order of the runs, their columns in the paper's."""
-    groups: dict[tuple[str, str], list[Result]] = {}
-    for result in results:
-        groups.setdefault((result.config.noise_name, result.config.method), []).append(result)
-    cells = {
-        place: found
-        for place, runs in groups.items()
-        if (found := cell(choice(run.epochs, measure) for run in runs)) is not None
-    }
-    n = max((c.n for c in cells.values()), default=0)
+def tabulate(plan: TablePlan, runs: Collection, measure: str, choice: Choice) -> Table:
+    """A table of a grid, filled with the runs that are there; `measure` is a key of `MEASURES`."""
+    title, values = MEASURES[measure]
+    groups: dict[tuple[str, str], list[float | None]] = {}
+    for planned in plan.planned:
+        result = runs.find(planned.config)
+        place = groups.setdefault((planned.row, planned.column), [])
+        if result is not None:
+            place.append(choice(result.epochs, values))
+    cells = {place: found for place, numbers in groups.items() if (found := cell(numbers)) is not None}
+    n = len(plan.seeds)
     return Table(
-        title=title,
-        caption=f"{title}, %: {choice.caption}; " + (f"± std over n = {n} seeds" if n > 1 else "n = 1 seed"),
+        title=f"{plan.title}, {title}",
+        caption=f"{plan.title} ({plan.data}), {title}, %: {choice.caption}; "
+        + (f"mean ± std over n = {n} seeds" if n > 1 else "n = 1 seed"),
         rows=tuple(dict.fromkeys(row for row, _ in groups)),
-        columns=tuple(in_order({column for _, column in groups})),
+        columns=tuple(dict.fromkeys(column for _, column in groups)),
         cells=cells,
+        printed=plan.printed_cells() if values is test_accuracy else {},
         n=n,
     )
+
+
+def tables(grid: Grid, runs: Collection, choice: Choice, *measures: str) -> list[Table]:
+    """The tables of a grid that have a number to show."""
+    found = [tabulate(plan, runs, measure, choice) for plan in grid.tables for measure in measures or MEASURES]
+    return [table for table in found if table.cells or table.printed]
+
+
+def rich(table: Table) -> RichTable:
+    """For a terminal, the best of each row in bold."""
+    shown = RichTable(
+        title=escape(table.title),
+        caption=escape(table.full_caption()),
+        title_justify="left",
+        caption_justify="left",
+    )
+    shown.add_column("")
+    for column in table.columns:
+        shown.add_column(escape(column), justify="right")
+    for row, *cells in table.lines(lambda text: f"[bold]{text}[/bold]", lambda text: f"[dim]{text}[/dim]"):
+        shown.add_row(escape(row), *cells)
+    return shown
+
+
+def text(table: Table) -> str:
+    """As a terminal shows it, without colours."""
+    buffer = io.StringIO()
+    Console(file=buffer, width=200, color_system=None).print(rich(table))
+    return buffer.getvalue()
+
+
+def markdown(table: Table) -> str:
+    """For a README, the best of each row in bold."""
+    lines = ["| | " + " | ".join(table.columns) + " |", "|---|" + "---:|" * len(table.columns)]
+    lines += ["| " + " | ".join(line) + " |" for line in table.lines(lambda text: f"**{text}**", str)]
+    return "\n".join([*lines, "", f"{table.full_caption()}."]) + "\n"
+
+
+def latex(table: Table) -> str:
+    """A table environment for the booktabs package."""
+    lines = table.lines(lambda text: rf"\textbf{{{text}}}", lambda text: rf"{{\scriptsize {text}}}")
+    body = [" & ".join(map(_escaped, line)) + r" \\" for line in lines]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{_escaped(table.full_caption())}.}}",
+            rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}",
+            r"\toprule",
+            " & ".join(["", *map(_escaped, table.columns)]) + r" \\",
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _escaped(content: str) -> str:
+    return re.sub(r"([%&#_])", r"\\\1", content).replace("±", r"$\pm$").replace(" -", " $-$").replace("+", "$+$")
+
+
+def as_csv(found: list[Table]) -> str:
+    """One line a cell, shares in full precision."""
+    buffer = io.StringIO()
+    values = [cell for table in found for cell in table.to_list()]
+    writer = csv.DictWriter(buffer, list(values[0]) if values else ["table"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(values)
+    return buffer.getvalue()

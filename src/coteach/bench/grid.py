@@ -1,17 +1,20 @@
-"""A grid: one dataset, several noises, methods and seeds, described in a few lines of TOML."""
+"""A grid: tables of runs (data, noises, methods, seeds, settings), described in a few lines of TOML."""
 
+import itertools
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from coteach import paper
 from coteach.config import Config, read_toml
 from coteach.errors import SettingError, unknown
 from coteach.methods import catalogue
 from coteach.noise import Draw
-from coteach.paper import in_order
+from coteach.paper import Cell, in_order
 from coteach.recipes import recipe, saved_labels
 
 # key: what it must be, and an example
@@ -22,14 +25,34 @@ _KEYS: dict[str, tuple[str, str]] = {
     "methods": ("texts", 'methods = ["standard", "co-teaching"]'),
     "seeds": ("numbers", "seeds = [1, 2, 3]"),
     "recipe": ("text", 'recipe = "paper"'),
+    "printed": ("text", 'printed = "mnist"'),
     "settings": ("table", "[settings]"),
+    "sweep": ("table", "sweep = { t_k = [5, 10, 15] }"),
 }
 _OWN_LINES = {"data", "noise", "rate", "method", "seed", "name", "init_seed", "order_seed"}
+_OF_THE_RATE = re.compile(r"(\d+(?:\.\d+)?) \* rate")
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Every combination of noise, method and seed on one dataset."""
+class Planned:
+    """One run of a grid and its place in a table."""
+
+    table: str
+    row: str
+    column: str
+    config: Config
+    labels: Draw | None
+    """Of a noise that is a file of labels."""
+
+    def tags(self) -> dict[str, str]:
+        """What the run may be chosen by."""
+        config = self.config
+        return {"table": self.table, "data": config.data, "noise": config.noise_name, "method": config.method}
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """Every combination of noise, method, swept setting and seed on one dataset: one table."""
 
     title: str
     data: str
@@ -37,62 +60,202 @@ class Grid:
     methods: tuple[str, ...]
     seeds: tuple[int, ...]
     recipe: str | None
-    settings: dict[str, Any]
+    settings: Mapping[str, Any]
+    sweep: Mapping[str, tuple[Any, ...]]
+    """Settings with several values. The last one makes the columns, and then the methods do not."""
+    printed: str | None
+    """Which of the paper's tables these cells stand in."""
 
-    def runs(self) -> Iterator[tuple[Config, Draw | None]]:
-        """The runs of the grid, cell by cell, with the labels of a noise that is a file of them."""
-        for noise in self.noises:
+    @cached_property
+    def planned(self) -> tuple[Planned, ...]:
+        """The runs of the table, cell by cell."""
+        return tuple(self._runs())
+
+    def _runs(self) -> Iterator[Planned]:
+        for noise, method, swept, _ in self._cells():
             kind, rate = parse_noise(noise)
             labels = saved_labels(kind)
-            for method in self.methods:
-                own = self._settings_for(method)
-                for seed in self.seeds:
-                    config = recipe(self.data, noise=kind, rate=rate, method=method, name=self.recipe, seed=seed, **own)
-                    yield config, labels
+            settings = self._settings_for(method, swept, rate)
+            for seed in self.seeds:
+                config = recipe(
+                    self.data, noise=kind, rate=rate, method=method, name=self.recipe, seed=seed, **settings
+                )
+                yield Planned(self.title, *self._place(config.noise_name, method, swept), config, labels)
 
-    def _settings_for(self, method: str) -> dict[str, Any]:
-        """The settings of the grid, less those that only other methods of the grid have."""
+    def _cells(self) -> Iterator[tuple[str, str, dict[str, Any], tuple[int, ...]]]:
+        """Noise, method and swept settings of each cell, and which of their values these settings have."""
+        lengths = (range(len(values)) for values in self.sweep.values())
+        for noise, method, *places in itertools.product(self.noises, self.methods, *lengths):
+            at = [int(place) for place in places]
+            swept = {key: values[place] for (key, values), place in zip(self.sweep.items(), at, strict=True)}
+            yield str(noise), str(method), swept, tuple(at)
+
+    def _place(self, noise: str, method: str, swept: Mapping[str, Any]) -> tuple[str, str]:
+        """The row and the column of a cell."""
+        if not swept:
+            return noise, method
+        *rows, last = (f"{key} = {value}" for key, value in swept.items())
+        return ", ".join([noise, *([method] if len(self.methods) > 1 else []), *rows]), last
+
+    def _settings_for(self, method: str, swept: Mapping[str, Any], rate: float | None) -> dict[str, Any]:
+        """The settings of a cell, less those that only other methods of the table have."""
         others = {name for other in self.methods for name in catalogue.settings_of(other)}
         mine = catalogue.settings_of(method)
-        return {key: value for key, value in self.settings.items() if key in mine or key not in others}
+        chosen = {key: value for key, value in self.settings.items() if key in mine or key not in others}
+        return chosen | {key: _of_the_rate(value, rate) for key, value in swept.items()}
+
+    def printed_cells(self) -> dict[tuple[str, str], Cell]:
+        """What the paper prints for the cells of this table."""
+        if self.printed is None:
+            return {}
+        found = {}
+        for noise, method, swept, places in self._cells():
+            printed = paper.printed(self.printed, noise, places if self.sweep else paper.column(method))
+            if printed is not None:
+                found[self._place(noise, method, swept)] = printed
+        return found
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The tables of one file."""
+
+    title: str
+    tables: tuple[TablePlan, ...]
+
+    def planned(self) -> list[Planned]:
+        """Every run, table by table; one that stands in several tables comes as often."""
+        return [run for table in self.tables for run in table.planned]
+
+    def runs(self) -> Iterator[tuple[Config, Draw | None]]:
+        """Every run once."""
+        seen = set()
+        for planned in self.planned():
+            if planned.config.name not in seen:
+                seen.add(planned.config.name)
+                yield planned.config, planned.labels
+
+    def only(self, words: Sequence[str]) -> "Grid":
+        """The part of the grid that words name: tables, data, noises and methods.
+
+        Words of one kind add up, words of different kinds narrow down: `mnist standard co-teaching` are two
+        methods on one dataset.
+        """
+        known = {(kind, value) for planned in self.planned() for kind, value in planned.tags().items()}
+        chosen: dict[str, set[str]] = {}
+        for word in words:
+            kinds = {kind for kind, value in known if value == word}
+            if not kinds:
+                raise unknown("part of the grid", word, sorted({value for _, value in known}))
+            for kind in kinds:
+                chosen.setdefault(kind, set()).add(word)
+
+        def part(kind: str, values: Sequence[str]) -> tuple[str, ...]:
+            return tuple(value for value in values if kind not in chosen or value in chosen[kind])
+
+        tables = [
+            replace(
+                table,
+                noises=tuple(noise for noise in table.noises if part("noise", [_shown(table, noise)])),
+                methods=part("method", table.methods),
+            )
+            for table in self.tables
+            if part("table", [table.title]) and part("data", [table.data])
+        ]
+        kept = tuple(table for table in tables if table.noises and table.methods)
+        if not kept:
+            raise SettingError(f"no run of the grid is all of {', '.join(words)}: name fewer")
+        return replace(self, tables=kept)
+
+    def repeated(self, seeds: int) -> "Grid":
+        """The grid with the seeds 1 to `seeds`."""
+        if seeds < 1:
+            raise SettingError(f"seeds is {seeds}: give at least one")
+        tables = tuple(replace(table, seeds=tuple(range(1, seeds + 1))) for table in self.tables)
+        return replace(self, tables=tables)
+
+
+def _shown(table: TablePlan, noise: str) -> str:
+    """The noise as tables name it."""
+    return next(planned.config.noise_name for planned in replace(table, noises=(noise,)).planned)
+
+
+def built_in() -> dict[str, Path]:
+    """The grids that come with coteach."""
+    folder = files("coteach.bench").joinpath("grids")
+    return {Path(file.name).stem: Path(str(file)) for file in folder.iterdir() if file.name.endswith(".toml")}
 
 
 def read_grid(name: str) -> Grid:
-    """The grid of that name that comes with coteach, or the one in a TOML file."""
-    built_in = {Path(file.name).stem: file for file in files("coteach.bench").joinpath("grids").iterdir()}
-    if name in built_in:
-        path = Path(str(built_in[name]))
-    elif name.endswith(".toml"):
+    """The grid of that name that comes with coteach, or the one in a TOML file.
+
+    What stands at the top of the file holds for every `[[table]]` in it; without any, the file is one table.
+    """
+    if name.endswith(".toml"):
         path = Path(name)
+    elif name in built_in():
+        path = built_in()[name]
     else:
-        raise unknown("grid", name, built_in, "or the path of a .toml file")
+        raise unknown("grid", name, built_in(), "or the path of a .toml file")
     values = read_toml(path)
+    tables = values.pop("table", [{}])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables) or not tables:
+        raise SettingError(f"table of the grid {path.name} is {tables!r}: begin each table with a line [[table]]")
+    title = values.get("title", path.stem)
+    plans = []
+    for table in tables:
+        merged = values | table | {"settings": values.get("settings", {}) | table.get("settings", {})}
+        plans.append(_table(path.name, {"title": title} | merged))
+    if len({plan.title for plan in plans}) != len(plans):
+        raise SettingError(f"two tables of the grid {path.name} have the same title: give each its own")
+    return Grid(title if isinstance(title, str) else path.stem, tuple(plans))
+
+
+def _table(grid: str, values: dict[str, Any]) -> TablePlan:
     if values.get("methods", "all") == "all":
         values["methods"] = in_order(catalogue.entries())
     for key, value in values.items():
-        _check(path.name, key, value)
+        _check(grid, key, value)
     for key in ("data", "noises"):
         if key not in values:
-            raise SettingError(f"the grid {path.name} has no {key}: add a line such as {_KEYS[key][1]}")
-    settings = values.get("settings", {})
-    for key in settings:
+            raise SettingError(f"the grid {grid} has no {key}: add a line such as {_KEYS[key][1]}")
+    settings, sweep = values["settings"], values.get("sweep", {})
+    for key in (*settings, *sweep):
         if key in _OWN_LINES:
-            raise SettingError(f"the grid {path.name} sets {key} under [settings]: it has a line of its own above")
-    return Grid(
-        title=values.get("title", path.stem),
+            raise SettingError(f"the grid {grid} sets {key} under [settings]: it has a line of its own above")
+    for key, each in sweep.items():
+        if not isinstance(each, list) or not each:
+            raise SettingError(f"sweep of the grid {grid} has no list for {key}: write it like {_KEYS['sweep'][1]}")
+    return TablePlan(
+        title=values["title"],
         data=values["data"],
         noises=tuple(values["noises"]),
         methods=tuple(values["methods"]),
         seeds=tuple(values.get("seeds", [1])),
         recipe=values.get("recipe"),
         settings=settings,
+        sweep={key: tuple(each) for key, each in sweep.items()},
+        printed=_printed(grid, values),
     )
+
+
+def _printed(grid: str, values: Mapping[str, Any]) -> str | None:
+    """The paper's table that a table of a grid repeats: the one it names, or that of its dataset."""
+    name, sweep = values.get("printed"), values.get("sweep", {})
+    if name is None:
+        return values["data"] if values["data"] in paper.DATASETS and not sweep else None
+    known = [key for key, value in paper.tables().items() if isinstance(value, dict)]
+    if name not in known:
+        raise unknown(f"printed table in the grid {grid}", name, known)
+    if sweep and paper.lengths(name) != tuple(map(len, sweep.values())):
+        raise SettingError(f"the grid {grid} sweeps other values than the printed table {name}")
+    return str(name)
 
 
 def _check(grid: str, key: str, value: Any) -> None:
     """Refuse an unknown key, a value of the wrong kind, an empty list and one that repeats itself."""
     if key not in _KEYS:
-        raise unknown(f"key of the grid {grid}", key, _KEYS)
+        raise unknown(f"key of the grid {grid}", key, [*_KEYS, "table"])
     kind, example = _KEYS[key]
     element = {"texts": str, "numbers": int}.get(kind)
     if element is None:
@@ -103,6 +266,16 @@ def _check(grid: str, key: str, value: Any) -> None:
             raise SettingError(f"{key} of the grid {grid} has an entry twice: each run counts once")
     if not right:
         raise SettingError(f"{key} of the grid {grid} is {value!r}: write it like {example}")
+
+
+def _of_the_rate(value: Any, rate: float | None) -> Any:
+    """A swept value; `0.5 * rate` is that part of the noise rate."""
+    match = _OF_THE_RATE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return value
+    if rate is None:
+        raise SettingError(f"{value!r} needs a noise with a rate, such as pair-45")
+    return round(float(match[1]) * rate, 10)
 
 
 def parse_noise(name: str) -> tuple[str, float | None]:

@@ -2,15 +2,63 @@
 
 import tomllib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
+
+DATASETS = ("mnist", "cifar10", "cifar100")
+"""Those with a table of all methods."""
+
+REPETITIONS = 5
+"""Behind every printed number."""
 
 
 @cache
 def tables() -> dict[str, Any]:
     """Everything in tables.toml."""
     return tomllib.loads(files("coteach.paper").joinpath("tables.toml").read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A mean over repetitions with its standard deviation (n - 1 in the divisor) and n. Shares, not percent."""
+
+    mean: float
+    std: float | None
+    """None for a single repetition."""
+    n: int
+
+    def percent(self) -> str:
+        """As tables print it: 87.63 ± 0.21."""
+        spread = "" if self.std is None else f" ± {100 * self.std:.2f}"
+        return f"{100 * self.mean:.2f}{spread}"
+
+
+def printed(table: str, noise: str, places: tuple[int, ...] | None) -> Cell | None:
+    """A cell of a printed table, by noise and by its places in the lists there; None if it has none."""
+    found = tables()[table].get(noise)
+    if found is None or places is None:
+        return None
+    for place in places:
+        found = found[place]
+    mean, std = found
+    return Cell(mean / 100, std / 100, REPETITIONS)
+
+
+def column(method: str) -> tuple[int, ...] | None:
+    """The place of a method in the tables of all methods."""
+    methods = tables()["methods"]
+    return (methods.index(method),) if method in methods else None
+
+
+def lengths(table: str) -> tuple[int, ...]:
+    """How long the lists of a printed table are, from the outermost in."""
+    found, sizes = next(iter(tables()[table].values())), []
+    while isinstance(found[0], list):
+        sizes.append(len(found))
+        found = found[0]
+    return tuple(sizes)
 
 
 def in_order(methods: Iterable[str]) -> list[str]:

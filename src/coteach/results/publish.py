@@ -1,11 +1,14 @@
-"""A finished run as one small JSON file, to be committed beside a table."""
+"""A finished run as one small JSON file, to be committed beside a table, and read again."""
 
 import json
 from pathlib import Path
 from typing import Any
 
+from coteach.config import Config
+from coteach.errors import DataError, StorageError
 from coteach.results.run import Result
 from coteach.storage import write_over
+from coteach.training.loop import EpochRecord
 
 _MEASURES = ("test_accuracy", "train_loss", "label_precision", "picked", "held_out_loss")
 
@@ -18,6 +21,24 @@ def compact(result: Result) -> dict[str, Any]:
     }
     measured = {measure: values for measure, values in epochs.items() if any(values)}
     return {"config": result.config.to_dict(), "summary": result.summary, "epochs": measured}
+
+
+def read_published(path: Path) -> Result:
+    """The run in a file that `publish` wrote; its numbers are rounded to five digits."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        measured = content["epochs"]
+        records = [
+            EpochRecord(
+                epoch, **{name: tuple(measured[name][epoch - 1]) if name in measured else () for name in _MEASURES}
+            )
+            for epoch in range(1, len(measured["test_accuracy"]) + 1)
+        ]
+        return Result(Config.from_dict(content["config"]), path, records, content["summary"], already_done=True)
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise DataError(f"{path} is no published run ({error!r}): take it out of the folder") from error
 
 
 def publish(results: list[Result], folder: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
+import torch
 from torch import Tensor, nn
 
 from coteach.config import Config
@@ -72,6 +73,18 @@ def read_result(path: Path | str) -> Result:
     return Result(config, path, epochs, folder.summary(), already_done=True)
 
 
+def whole(config: Config, device: torch.device, network: Network | None = None) -> Config:
+    """The config as its folder names it: settled for a device, with hashes of the sources that it depends on."""
+    config = settled(config, device)
+    if network is not None:
+        config = replace(config, network=f"{network.__module__}:{getattr(network, '__qualname__', 'network')}")
+    if ":" in config.network:
+        sha256 = source_sha256(network or function_named(config.network))
+        config = replace(config, inputs=replace(config.inputs, network_sha256=sha256))
+    method_sha256 = catalogue.source_sha256(config.method)
+    return replace(config, inputs=replace(config.inputs, method_sha256=method_sha256))
+
+
 def run(
     config: Config,
     out: Path | str,
@@ -119,14 +132,7 @@ class Runner:
     ) -> Result:
         """The finished run of a config; `wait` for another process that works on it instead of refusing."""
         device = choose_device(self.device)
-        config = settled(config, device)
-        if network is not None:
-            config = replace(config, network=f"{network.__module__}:{getattr(network, '__qualname__', 'network')}")
-        if ":" in config.network:
-            sha256 = source_sha256(network or function_named(config.network))
-            config = replace(config, inputs=replace(config.inputs, network_sha256=sha256))
-        method_sha256 = catalogue.source_sha256(config.method)
-        config = replace(config, inputs=replace(config.inputs, method_sha256=method_sha256))
+        config = whole(config, device, network)
         folder = RunFolder(self.out / config.name)
         if folder.done:
             Checkpoints(folder.path).remove()  # a kill just before the end may have left them
