@@ -85,10 +85,9 @@ class TablePlan:
     def _cells(self) -> Iterator[tuple[str, str, dict[str, Any], tuple[int, ...]]]:
         """Noise, method and swept settings of each cell, and which of their values these settings have."""
         lengths = (range(len(values)) for values in self.sweep.values())
-        for noise, method, *places in itertools.product(self.noises, self.methods, *lengths):
-            at = [int(place) for place in places]
-            swept = {key: values[place] for (key, values), place in zip(self.sweep.items(), at, strict=True)}
-            yield str(noise), str(method), swept, tuple(at)
+        for noise, method, places in itertools.product(self.noises, self.methods, itertools.product(*lengths)):
+            swept = {key: values[place] for (key, values), place in zip(self.sweep.items(), places, strict=True)}
+            yield noise, method, swept, places
 
     def _place(self, noise: str, method: str, swept: Mapping[str, Any]) -> tuple[str, str]:
         """The row and the column of a cell."""

@@ -13,7 +13,11 @@ from coteach.errors import CoteachError, unknown
 COMMANDS = {
     "demo": "see in a minute what wrong labels do, and what co-teaching does about them",
     "train": "train one method on one dataset, in a folder that can always be continued",
-    "bench": "run a grid of methods, noises and seeds, and print its table",
+    "bench": "run a grid of data, noises, methods and seeds, here or on a cluster, and print its tables",
+    "table": "print the tables of a grid, measured beside printed",
+    "figures": "draw the figures of a grid",
+    "report": "write a grid's tables, figures and runs into one HTML page",
+    "export": "hand a run to another program, such as TensorBoard",
     "data": "list, fetch and verify the datasets",
     "noise": "draw wrong labels and save them, so that others can train on the same",
     "methods": "list the training methods and their settings",
