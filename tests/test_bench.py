@@ -1,21 +1,27 @@
-"""Grids and their tables, on runs small enough to make here and on numbers known beforehand."""
+"""Grids, what becomes of their runs, and the engines that make them: real runs, small enough to make here."""
 
 import json
+import multiprocessing
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
+import torch
 
-from coteach.analysis import numbers
-from coteach.analysis.numbers import LAST_TEN
-from coteach.analysis.tables import table
-from coteach.bench.grid import parse_noise, read_grid
+from coteach.bench.grid import read_grid
+from coteach.bench.jobs import Failure, Listener, Schedule, jobs_of
+from coteach.bench.processes import TRIES, run_in_processes
+from coteach.bench.status import State, duration, seconds_left, standings
 from coteach.data import load
 from coteach.errors import SettingError
 from coteach.noise import corrupt, pair, save_draw, symmetric
-from coteach.recipes import recipe
-from coteach.results.run import Result
-from coteach.training.loop import EpochRecord
+from coteach.results.folder import RunFolder
+from coteach.results.run import Runner, read_result
 
 GRID = """
 title = "Small"
@@ -28,31 +34,6 @@ epochs = 2
 max_steps = 2
 t_k = 5
 """
-
-
-def made_up(noise, method, seed, *accuracies):
-    kind, rate = parse_noise(noise)
-    config = recipe("digits", noise=kind, rate=rate, method=method, seed=seed)
-    return Result(config, None, [EpochRecord(i, (a,), (), (), ()) for i, a in enumerate(accuracies, 1)], {})
-
-
-def test_a_table_with_known_answers():
-    results = [
-        made_up("pair-45", "co-teaching", 1, 0.0, *[0.8] * 10),
-        made_up("pair-45", "co-teaching", 2, 0.0, *[0.9] * 10),
-        made_up("pair-45", "standard", 1, 0.9, *[0.5] * 10),
-        made_up("symmetric-20", "standard", 1, *[0.7] * 10),
-    ]
-    found = table("Made up", results, numbers.test_accuracy, LAST_TEN)
-    assert found.columns == ("standard", "co-teaching")  # the paper's order
-    assert found.markdown() == (
-        "| noise | standard | co-teaching |\n"
-        "|---|---:|---:|\n"
-        "| pair-45 | 50.00 (n = 1) | **85.00 ± 7.07** |\n"
-        "| symmetric-20 | **70.00 (n = 1)** | - |\n"
-        "\n"
-        "Made up, %: mean over the last ten epochs and over a method's networks; ± std over n = 2 seeds.\n"
-    )
 
 
 def test_a_grid_in_a_few_lines(tmp_path):
@@ -79,6 +60,15 @@ def test_a_grid_in_a_few_lines(tmp_path):
         ('data = "digits"\nnoises = ["pair-45"]\nseeds = 3', "write it like seeds = "),
         ('data = "digits"\nnoises = ["pair-45"]\nseeds = [1, 1]', "an entry twice"),
         ('data = 3\nnoises = ["pair-45"]', "write it like data = "),
+        ('data = "digits"\nnoises = ["pair-45"]\nsweep = { t_k = 5 }', "has no list for t_k"),
+        (
+            'data = "digits"\nnoises = ["none"]\nmethods = ["co-teaching"]\nsweep = { tau = ["1 * rate"] }',
+            "needs a noise",
+        ),
+        ('data = "digits"\nnoises = ["pair-45"]\nprinted = "mnst"', "did you mean 'mnist'"),
+        ('data = "mnist"\nnoises = ["pair-45"]\nprinted = "mnist_tau"\nsweep = { tau = [0.1] }', "sweeps other values"),
+        ('noises = ["pair-45"]\ntable = 3', "begin each table with"),
+        ('noises = ["pair-45"]\n[[table]]\ndata = "digits"\n[[table]]\ndata = "mnist"', "the same title"),
     ],
 )
 def test_a_wrong_grid_says_what_is_wrong(tmp_path, text, cause):
@@ -87,7 +77,69 @@ def test_a_wrong_grid_says_what_is_wrong(tmp_path, text, cause):
         list(read_grid(str(tmp_path / "grid.toml")).runs())
 
 
+SWEEP = """
+seeds = [1, 2]
+noises = ["pair-45", "symmetric-20"]
+[[table]]
+title = "All"
+data = "digits"
+methods = ["standard", "co-teaching"]
+[[table]]
+title = "Sweep"
+data = "digits"
+methods = ["co-teaching"]
+sweep = { t_k = [5, 10], tau = ["0.5 * rate", "1 * rate"] }
+settings = { c = 1.0 }
+"""
+
+
+def test_a_grid_of_several_tables_and_a_sweep(tmp_path):
+    (tmp_path / "grid.toml").write_text(SWEEP)
+    grid = read_grid(str(tmp_path / "grid.toml"))
+    every, sweep = grid.tables
+    assert [(p.row, p.column) for p in every.planned[::2]] == [
+        ("pair-45", "standard"),
+        ("pair-45", "co-teaching"),
+        ("symmetric-20", "standard"),
+        ("symmetric-20", "co-teaching"),
+    ]
+    assert len(sweep.planned) == 2 * 2 * 2 * 2
+    first = sweep.planned[0]
+    assert (first.row, first.column) == ("pair-45, t_k = 5", "tau = 0.5 * rate")
+    assert (first.config.settings["t_k"], first.config.settings["tau"]) == (5, 0.225)
+    # t_k = 10 and tau = rate are the defaults: those runs stand in both tables, and are made once
+    assert len(grid.planned()) == 8 + 16
+    assert len(list(grid.runs())) == 8 + 16 - 4
+
+
+def test_a_part_of_a_grid(tmp_path):
+    (tmp_path / "grid.toml").write_text(SWEEP)
+    grid = read_grid(str(tmp_path / "grid.toml"))
+    part = grid.only(["All", "pair-45", "standard", "co-teaching"])
+    assert {tuple(p.tags().values()) for p in part.planned()} == {
+        ("All", "digits", "pair-45", "standard"),
+        ("All", "digits", "pair-45", "co-teaching"),
+    }
+    assert len(grid.repeated(3).planned()) == 3 * (4 + 8)
+    with pytest.raises(SettingError, match="did you mean 'pair-45'"):
+        grid.only(["pair-54"])
+    with pytest.raises(SettingError, match="no run of the grid is all of Sweep, standard"):
+        grid.only(["Sweep", "standard"])
+
+
+def test_the_grid_of_the_paper_has_a_printed_number_for_every_cell():
+    for table in read_grid("paper").repeated(1).tables:
+        cells = {(planned.row, planned.column) for planned in table.planned}
+        assert cells == set(table.printed_cells())
+    printed = {table.title: table.printed_cells() for table in read_grid("paper").tables}
+    assert printed["Table 4"]["pair-45", "f-correction"].percent() == "0.24 ± 0.03"
+    assert printed["Table 6"]["symmetric-20", "co-teaching"].percent() == "54.23 ± 0.08"
+    assert printed["Table 7"]["symmetric-50, t_k = 15", "c = 0.5"].percent() == "91.74 ± 0.14"
+    assert printed["Table 8"]["pair-45", "tau = 1.25 * rate"].percent() == "97.89 ± 0.06"
+
+
 def test_every_grid_that_comes_with_it_is_sound():
+    assert len(list(read_grid("paper").runs())) == 495
     for name, seeds in (("digits", 3), ("mnist", 5), ("cifar10", 5), ("cifar100", 5)):
         assert len(list(read_grid(name).runs())) == 7 * 3 * seeds
     with pytest.raises(SettingError, match="did you mean 'digits'"):
@@ -121,7 +173,7 @@ def test_a_run_that_fails_does_not_stop_the_others(cli, tmp_path):
     (next((tmp_path / "runs").glob("*-bootstrap-*")) / "weights.safetensors").unlink()
     process = cli("bench", "grid.toml")
     assert process.returncode == 1
-    assert "coteach: failed: bootstrap on pair-45, seed 1" in process.stderr
+    assert re.search(r"coteach: failed: digits-pair-45-bootstrap-s1-\w+: .* has lost a part", process.stderr)
     assert "standard" in process.stdout
 
 
@@ -147,6 +199,138 @@ def test_noises_from_files_are_rows_of_their_own(cli, tmp_path):
     assert process.returncode == 0, process.stderr
     cells = json.loads(process.stdout)
     accuracy = [cell for cell in cells if "accuracy" in cell["table"]]
-    assert len({cell["noise"] for cell in accuracy}) == 4
+    assert len({cell["row"] for cell in accuracy}) == 4
     assert {cell["n"] for cell in accuracy} == {1}
     assert len(cells) == 4 + 3  # nobody knows the precision of labels as given
+
+
+CPU = torch.device("cpu")
+TWO_STAGES = """
+data = "digits"
+noises = ["pair-45"]
+methods = ["s-model", "f-correction", "standard", "co-teaching"]
+seeds = [1]
+[settings]
+epochs = 6
+max_steps = 6
+"""
+
+
+@pytest.fixture
+def jobs(tmp_path):
+    (tmp_path / "grid.toml").write_text(TWO_STAGES)
+    return jobs_of(read_grid(str(tmp_path / "grid.toml")), CPU)
+
+
+def test_a_first_stage_is_one_job_and_comes_before_those_that_need_it(jobs):
+    assert [job.config.method for job in jobs] == ["standard", "s-model", "f-correction", "co-teaching"]
+    assert [job.needs for job in jobs] == [None, jobs[0].name, jobs[0].name, None]
+    schedule = Schedule(jobs)
+    assert schedule.start() == jobs[0]
+    assert schedule.start() == jobs[3]  # the two between wait for their first stage
+    assert schedule.start() is None
+    schedule.end(jobs[0], Failure("broke", "broke"))
+    late = schedule.start()
+    assert late == jobs[1]
+    assert "first stage" in schedule.hopeless(late).error
+    assert schedule.hopeless(jobs[3]) is None
+
+
+def test_processes_make_the_same_bits_and_survive_a_kill(jobs, tmp_path):
+    """Two workers; the first one that trains is killed, and its run goes on in another."""
+    killed, said, ended = [], [], []
+
+    def kill(progress):
+        if not killed and progress.epoch >= 3:
+            killed.append(progress.config.name)
+            for process in multiprocessing.active_children():
+                os.kill(process.pid, signal.SIGKILL)
+
+    listener = Listener(kill, said.append, lambda job, failure: ended.append((job.name, failure)))
+    run_in_processes(jobs, Runner(tmp_path / "many", "cpu", 1, checkpoint_every=0), listener, workers=2)
+    assert sorted(ended) == sorted((job.name, None) for job in jobs)
+    assert any("was killed by SIGKILL; another goes on with it" in line for line in said)
+    assert any("going on in epoch" in line for line in said)
+    for job in jobs:
+        here = Runner(tmp_path / "here", "cpu", 1).run(job.config)
+        there = read_result(tmp_path / "many" / job.name)
+        assert there.epochs == here.epochs
+        assert (there.path / "weights.safetensors").read_bytes() == (here.path / "weights.safetensors").read_bytes()
+
+
+def test_a_run_whose_process_always_dies_fails_and_the_others_end(jobs, tmp_path, monkeypatch):
+    (tmp_path / "deadly.py").write_text(
+        "import os\nfrom coteach.nets import MLP\n\ndef net(shape, classes):\n"
+        "    if os.environ.get('DEADLY'):\n        os._exit(7)\n    return MLP(shape, classes)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "grid.toml").write_text(TWO_STAGES.replace("[settings]", '[settings]\nnetwork = "deadly:net"'))
+    deadly = jobs_of(read_grid("grid.toml"), CPU)[:2]
+    monkeypatch.setenv("DEADLY", "yes")
+    ended = {}
+    listener = Listener(on_end=lambda job, failure: ended.update({job.name: failure}))
+    run_in_processes([*deadly, jobs[3]], Runner(tmp_path / "runs", "cpu", 1), listener, workers=2)
+    assert ended[jobs[3].name] is None
+    assert ended[deadly[0].name].error == f"its process ended with code 7, {TRIES} times over"
+    assert ended[deadly[1].name].error == f"its first stage {deadly[0].name} failed"
+
+
+def test_the_state_of_a_grid_is_read_from_its_folders(jobs, tmp_path):
+    runner = Runner(tmp_path, "cpu", 1)
+    assert {s.state for s in standings(jobs, tmp_path)} == {State.MISSING}
+    assert seconds_left(standings(jobs, tmp_path)) is None
+    runner.run(jobs[0].config)
+    failing = RunFolder(tmp_path / jobs[1].name)
+    failing.fail("Traceback: it broke\n")
+    running = RunFolder(tmp_path / jobs[3].name)
+    with running.claimed():
+        found = standings(jobs, tmp_path)
+    assert [s.state for s in found] == [State.DONE, State.FAILED, State.MISSING, State.RUNNING]
+    assert seconds_left(found) == pytest.approx(3 * found[0].seconds)  # all of them judged by the one on their data
+    runner.run(jobs[1].config)
+    assert standings(jobs, tmp_path)[1].state is State.DONE
+    assert not failing.failure_file.exists()
+
+
+def test_durations_as_people_say_them():
+    assert [duration(s) for s in (5, 100, 3600, 6 * 3600, 40 * 3600, 86400 * 20)] == [
+        "5 seconds", "1.7 minutes", "60 minutes", "6.0 hours", "1.7 days", "20 days",
+    ]  # fmt: skip
+
+
+def test_bench_with_processes_stops_politely_and_goes_on(cli, tmp_path):
+    (tmp_path / "grid.toml").write_text(TWO_STAGES.replace("epochs = 6", "epochs = 300"))
+    words = [sys.executable, "-m", "coteach", "bench", "grid.toml", "--engine", "processes", "--workers", "2"]
+    process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and len(list((tmp_path / "runs").glob("*/epochs.jsonl"))) < 2:
+        time.sleep(0.1)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "go on" in said
+    stopped = list((tmp_path / "runs").glob("*/checkpoint*.pt"))
+    assert len(stopped) == 2  # both were saved
+    status = cli("bench", "status", "grid.toml")
+    assert status.returncode == 0, status.stderr
+    assert status.stdout.startswith("0 done, 0 running, 0 failed, 4 missing, of 4 runs")
+
+
+def test_a_run_that_breaks_in_an_unforeseen_way_leaves_its_log(cli, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from coteach.nets import SmallCNN\n\nclass Net(SmallCNN):\n    def forward(self, x):\n"
+        "        assert not self.training, 'no such luck'\n        return super().forward(x)\n\n"
+        "def net(shape, classes):\n    return Net(shape, classes)\n"
+    )
+    (tmp_path / "grid.toml").write_text(TWO_STAGES.replace("[settings]", '[settings]\nnetwork = "mine:net"'))
+    process = cli("bench", "grid.toml")
+    assert process.returncode == 1
+    assert process.stderr.count("coteach: failed: ") == 4
+    log = next((tmp_path / "runs").glob("*-standard-*/failure.log"))
+    assert str(log.relative_to(tmp_path)) in process.stderr
+    assert "AssertionError: no such luck" in log.read_text()
+    assert "Traceback" in log.read_text()
+    status = cli("bench", "status", "grid.toml").stdout  # two waited for their first stage and were not tried
+    assert status.startswith("0 done, 0 running, 2 failed, 2 missing, of 4 runs")

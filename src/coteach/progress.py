@@ -1,6 +1,7 @@
 """Progress of long work: bars on a terminal, plain lines in a pipe. Always on standard error."""
 
 import time
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -15,9 +16,13 @@ _LINE_EVERY = 10.0  # seconds between lines in a pipe, so that a log stays reada
 
 
 class RunProgress:
-    """Shows where one or several runs stand. Use it as a context, and hand `step` and `message` to `run`."""
+    """Shows where one or several runs stand. Use it as a context, and hand `step` and `message` to `run`.
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    `of_many` names runs by their data and noise, too.
+    """
+
+    def __init__(self, *, quiet: bool = False, of_many: bool = False) -> None:
+        self._title = _long_title if of_many else _title
         self._console = Console(stderr=True, quiet=quiet)
         self._bars: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
@@ -52,7 +57,7 @@ class RunProgress:
         if waited or (now.record is not None and now.epoch == now.config.epochs):
             self._last_line = time.monotonic()
             what = measured(now.record) if now.record else f"step {now.step}/{now.steps}"
-            self.message(f"{_title(now)}  epoch {now.epoch}/{now.config.epochs}  {what}")
+            self.message(f"{self._title(now)}  epoch {now.epoch}/{now.config.epochs}  {what}")
 
     def message(self, text: str) -> None:
         """Say one line."""
@@ -66,16 +71,22 @@ class RunProgress:
         if key not in self._tasks:
             total = now.config.epochs * now.steps
             self._tasks[key] = bars.add_task(
-                _title(now), total=total, epoch=now.epoch, epochs=now.config.epochs, measured=""
+                self._title(now), total=total, epoch=now.epoch, epochs=now.config.epochs, measured=""
             )
         done = (now.epoch - 1) * now.steps + now.step
         if now.record is not None and now.epoch == now.config.epochs:
             bars.remove_task(self._tasks.pop(key))  # a grid has more runs than a screen has lines
-            self.message(f"{_title(now)}  epoch {now.epoch}/{now.config.epochs}  {measured(now.record)}")
+            self.message(f"{self._title(now)}  epoch {now.epoch}/{now.config.epochs}  {measured(now.record)}")
         elif now.record is None:
             bars.update(self._tasks[key], completed=done, epoch=now.epoch)
         else:
             bars.update(self._tasks[key], completed=done, epoch=now.epoch, measured=measured(now.record))
+
+
+def console() -> Console:
+    """Standard output: as wide as the terminal, or wide enough for a table of seven methods in a file or a pipe."""
+    wide = Console(highlight=False)
+    return wide if wide.is_terminal else Console(highlight=False, width=200)
 
 
 def measured(record: EpochRecord) -> str:
@@ -84,6 +95,10 @@ def measured(record: EpochRecord) -> str:
     precision = over_networks(record, label_precision)
     text = f"test {100 * accuracy:.1f} %"
     return text if precision is None else f"{text}  precision {100 * precision:.1f} %"
+
+
+def _long_title(now: Standing) -> str:
+    return f"{Path(now.config.data).stem} {now.config.noise_name} {_title(now)}"
 
 
 def _title(now: Standing) -> str:

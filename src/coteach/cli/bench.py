@@ -1,88 +1,197 @@
-"""`coteach bench`: every run of a grid, and their table."""
+"""`coteach bench`: every run of a grid, and their tables. `coteach bench status`: how far it is."""
 
 import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Literal
 
 import tyro
 
+from coteach.cli.grids import Part
+
+if TYPE_CHECKING:
+    from coteach.bench.grid import Grid
+    from coteach.bench.jobs import Failure, Job, Listener
+    from coteach.results.run import Result, Runner
+
 
 @dataclass(frozen=True)
-class Ask:
-    """Run what is missing of a grid of runs and print its table. Stopped or killed, the same command goes on."""
+class Ask(Part):
+    """Run what is missing of a grid of runs and print its tables. Stopped or killed, the same command goes on.
 
-    grid: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GRID")]
-    """A grid that comes with coteach (digits, mnist, cifar10, cifar100), or the path of a TOML file."""
+    `coteach bench status GRID` says how far a grid is.
+    """
+
     out: Path = Path("runs")
     """Folder for run folders."""
+    engine: Literal["here", "processes", "ray"] = "here"
+    """Where runs are made: one after another here, several at once in processes of their own, or on a Ray cluster."""
+    workers: int = 0
+    """How many runs at once, in processes; 0 for one a core. On a cluster its resources decide."""
+    address: str = "auto"
+    """Address of the Ray cluster: auto for the one that this machine is part of, local to start one here."""
     device: str = "auto"
     """Device: auto takes a GPU when there is one, else the CPU."""
     threads: int = 0
-    """CPU threads; 0 for one a core."""
+    """CPU threads of each run; 0 for one a core, divided among the workers."""
+    checkpoint_every: float = 30.0
+    """Seconds between checkpoints; a killed run loses no more than that."""
     publish: Path | None = None
     """Also write each run as one small JSON file, and the tables as Markdown, into this folder."""
     json: bool = False
     """Print the cells as JSON on standard output."""
 
 
+@dataclass(frozen=True)
+class AskStatus(Part):
+    """How many runs of a grid are done, running, failed and missing, and how long the rest will take."""
+
+    out: Path = Path("runs")
+    """Folder with the run folders."""
+    device: str = "auto"
+    """Device that the grid is run on: a run on a GPU is another than on a CPU."""
+    json: bool = False
+    """Print it as JSON on standard output."""
+
+
 def main(argv: list[str]) -> int:
     """Run the grid and print its tables; 1 if a run failed."""
+    if argv[:1] == ["status"]:
+        return _status(argv[1:])
     ask = tyro.cli(Ask, prog="coteach bench", args=argv)
 
-    from rich.console import Console
-
-    from coteach.analysis.numbers import LAST_TEN, label_precision, test_accuracy
-    from coteach.analysis.tables import table
-    from coteach.bench.grid import read_grid
-    from coteach.data import load
-    from coteach.errors import CoteachError
-    from coteach.methods import catalogue
-    from coteach.progress import RunProgress
-    from coteach.results.publish import publish
-    from coteach.results.run import InterruptedRun, Runner
+    from coteach.analysis.numbers import LAST_TEN
+    from coteach.analysis.tables import markdown, rich, tables
+    from coteach.progress import console
+    from coteach.results.collection import Collection
     from coteach.storage import storage_errors, write_over
 
-    grid = read_grid(ask.grid)
-    runs = list(grid.runs())
-    dataset = load(grid.data)
-    for config, _ in runs:
-        catalogue.load(config.method)(dataset.classes, **config.settings)  # a wrong setting is told now, not in days
+    grid = ask.read()
+    _check(grid)
     if ask.publish is not None:
         with storage_errors(ask.publish, "write into"):
             ask.publish.mkdir(parents=True, exist_ok=True)
-    results, failures = [], []
-    with RunProgress() as progress:
-        runner = Runner(ask.out, ask.device, ask.threads, on_progress=progress.step, on_message=progress.message)
-        for place, (config, labels) in enumerate(runs, 1):
-            try:
-                result = runner.run(config, dataset=dataset, labels=labels, wait=True)
-            except InterruptedRun:
-                raise
-            except CoteachError as error:
-                failures.append(f"{config.method} on {config.noise_name}, seed {config.init_seed}: {error}")
-                continue
-            results.append(result)
-            if ask.publish is not None:
-                publish([result], ask.publish)
-            if not result.already_done:
-                progress.message(f"{place} of {len(runs)} done: {result.path.name}")
-    for failure in failures:
-        print(f"coteach: failed: {failure}", file=sys.stderr)
-    tables = [
-        table(f"{grid.title}, test accuracy", results, test_accuracy, LAST_TEN),
-        table(f"{grid.title}, label precision", results, label_precision, LAST_TEN),
-    ]
-    shown = [found for found in tables if found.cells]
+    results, failures = _run(ask, grid)
+    for name, error in failures.items():
+        log = ask.out / name / "failure.log"
+        print(f"coteach: failed: {name}: {error}" + (f" ({log})" if log.exists() else ""), file=sys.stderr)
+    shown = tables(grid, Collection(results), LAST_TEN)
+    if ask.publish is not None:
+        missing = f"\n{len(failures)} runs failed and are not in the tables.\n" if failures else ""
+        write_over(ask.publish / "tables.md", "\n".join(map(markdown, shown)) + missing)
     if ask.json:
         json.dump([cell for found in shown for cell in found.to_list()], sys.stdout, indent=2)
         print()
     else:
-        wide = Console(width=None if sys.stdout.isatty() else 140)
         for found in shown:
-            wide.print(found.rich())
-    if ask.publish is not None:
-        missing = f"\n{len(failures)} runs failed and are not in the tables.\n" if failures else ""
-        write_over(ask.publish / "tables.md", "\n".join(found.markdown() for found in shown) + missing)
+            console().print(rich(found))
     return 1 if failures else 0
+
+
+def _check(grid: "Grid") -> None:
+    """Tell of missing data and wrong settings now, not in days."""
+    from coteach.data import load
+    from coteach.methods import catalogue
+
+    classes: dict[str, int] = {}
+    for config, _ in grid.runs():
+        if config.data not in classes:
+            classes[config.data] = load(config.data).classes
+        catalogue.load(config.method)(classes[config.data], **config.settings)
+
+
+def _run(ask: Ask, grid: "Grid") -> "tuple[list[Result], dict[str, str]]":
+    """Make what is missing; answers all results, and for each run that failed its error."""
+    from coteach.bench.jobs import Listener, jobs_of
+    from coteach.errors import CoteachError
+    from coteach.progress import RunProgress
+    from coteach.results.folder import RunFolder
+    from coteach.results.publish import publish
+    from coteach.results.run import Runner, read_result
+    from coteach.training.device import choose_device
+
+    results: list[Result] = []
+    failures: dict[str, str] = {}
+
+    def take(job: "Job", error: str | None = None) -> None:
+        """Count a run that is over."""
+        try:
+            if error is None:
+                results.append(read_result(ask.out / job.name))
+                if ask.publish is not None:
+                    publish(results[-1:], ask.publish)
+        except CoteachError as lost:
+            error = str(lost)
+        if error is not None:
+            failures[job.name] = error
+
+    with RunProgress(of_many=True) as progress:
+
+        def end(job: "Job", failure: "Failure | None") -> None:
+            take(job, None if failure is None else failure.error)
+            what = "failed" if job.name in failures else "done"
+            progress.message(f"{len(results) + len(failures)} of {len(jobs)} {what}: {job.name}")
+
+        how = ask.out, ask.device, ask.threads, ask.checkpoint_every
+        runner = Runner(*how, on_progress=progress.step, on_message=progress.message)
+        jobs = jobs_of(grid, choose_device(ask.device))
+        left = []
+        for job in jobs:
+            if RunFolder(ask.out / job.name).done:
+                take(job)
+            else:
+                left.append(job)
+        if left:
+            _make(ask, left, runner, Listener(progress.step, progress.message, end))
+    return results, failures
+
+
+def _make(ask: Ask, jobs: "list[Job]", runner: "Runner", listener: "Listener") -> None:
+    """Let the engine that was asked for make the jobs."""
+    from dataclasses import replace
+
+    from coteach.bench.here import run_here
+    from coteach.bench.processes import run_in_processes
+    from coteach.errors import SettingError
+    from coteach.training.device import allowed_cores
+
+    if ask.engine != "processes" and ask.workers:
+        raise SettingError(f"workers goes with --engine processes, the engine is {ask.engine}: leave one out")
+    match ask.engine:
+        case "here":
+            run_here(jobs, runner, listener)
+        case "processes":
+            workers = ask.workers or allowed_cores()
+            threads = ask.threads or max(allowed_cores() // max(workers, 1), 1)
+            run_in_processes(jobs, replace(runner, threads=threads), listener, workers)
+        case "ray":
+            from coteach.bench.cluster import run_on_cluster
+
+            run_on_cluster(jobs, runner, listener, ask.address)
+
+
+def _status(argv: list[str]) -> int:
+    """Say how far a grid is."""
+    ask = tyro.cli(AskStatus, prog="coteach bench status", args=argv)
+
+    from coteach.bench.jobs import jobs_of
+    from coteach.bench.status import State, counts, duration, seconds_left, standings
+    from coteach.training.device import choose_device
+
+    found = standings(jobs_of(ask.read(), choose_device(ask.device)), ask.out)
+    number, left = counts(found), seconds_left(found)
+    if ask.json:
+        runs = [{"run": each.job.name, "state": each.state, "epochs": each.epochs} for each in found]
+        json.dump({"counts": number, "seconds_left": left, "runs": runs}, sys.stdout, indent=2)
+        print()
+        return 0
+    print(", ".join(f"{many} {state}" for state, many in number.items()) + f", of {len(found)} runs")
+    for each in found:
+        if each.state is State.RUNNING:
+            print(f"running  {each.job.name}  epoch {each.epochs + 1} of {each.job.config.epochs}")
+        elif each.state is State.FAILED:
+            print(f"failed   {each.job.name}  {ask.out / each.job.name / 'failure.log'}")
+    if number[State.DONE] < len(found):
+        print("time left: " + ("unknown until a run is done" if left is None else f"{duration(left)}, one at a time"))
+    return 0

@@ -4,6 +4,7 @@ config.json            the whole config; written first
 labels.npz             the labels it trained on, clean and noisy
 epochs.jsonl           one line an epoch
 checkpoint.pt          to go on from; gone when the run is done
+failure.log            why the last try failed, if it did
 weights.safetensors    the trained networks
 summary.json           written last: it means that the run is done
 """
@@ -34,6 +35,7 @@ class RunFolder:
         self.epochs_file = path / "epochs.jsonl"
         self.weights_file = path / "weights.safetensors"
         self.summary_file = path / "summary.json"
+        self.failure_file = path / "failure.log"
 
     @contextmanager
     def claimed(self, *, wait: bool = False) -> Iterator[None]:
@@ -55,8 +57,31 @@ class RunFolder:
         """Whether the run is finished."""
         return self.summary_file.exists()
 
+    @property
+    def running(self) -> bool:
+        """Whether a process is working on the run."""
+        lock = filelock.FileLock(self.path / ".lock", timeout=0)
+        if not self.path.is_dir():
+            return False
+        try:
+            with lock:
+                return False
+        except filelock.Timeout:
+            return True
+
+    @property
+    def failed(self) -> bool:
+        """Whether the last try to make the run failed."""
+        return not self.done and self.failure_file.exists()
+
+    def fail(self, log: str) -> None:
+        """Keep why the run failed."""
+        write_over(self.failure_file, log)
+
     def start(self, config: Config, draw: Draw) -> None:
         """Write what is known before the first step, unless it is there."""
+        with storage_errors(self.failure_file, "delete"):
+            self.failure_file.unlink(missing_ok=True)
         if not self.config_file.exists():
             self._write_json(self.config_file, config.to_dict())
         elif self.config() != config:

@@ -56,6 +56,10 @@ def set_threads(threads: int) -> None:
     """
     if not 0 <= threads <= 1024:
         raise SettingError(f"threads is {threads}: give a number up to 1024, or 0 for one a core")
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     asked = os.environ.get("OMP_NUM_THREADS", "")
-    torch.set_num_threads(threads or (int(asked) if asked.isdecimal() and int(asked) else allowed))
+    torch.set_num_threads(threads or (int(asked) if asked.isdecimal() and int(asked) else allowed_cores()))
+
+
+def allowed_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,135 @@
+"""A grid as jobs: each run once, first stages before the runs that need them, and what became of each."""
+
+import contextlib
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import torch
+
+from coteach.bench.grid import Grid
+from coteach.config import Config
+from coteach.data import Dataset, load
+from coteach.errors import CoteachError, StorageError
+from coteach.noise import Draw
+from coteach.recipes import stage_one_of
+from coteach.results.folder import RunFolder
+from coteach.results.run import InterruptedRun, Progress, Runner, whole
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run to be made."""
+
+    config: Config
+    """As its folder names it."""
+    labels: Draw | None = None
+    needs: str | None = None
+    """The name of the job that is its first stage."""
+
+    @property
+    def name(self) -> str:
+        """The name of the run's folder."""
+        return self.config.name
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a run ended without a result."""
+
+    error: str
+    """One line."""
+    log: str
+    """All that is known."""
+
+
+def jobs_of(grid: Grid, device: torch.device) -> list[Job]:
+    """The jobs of a grid on a device, each after the one that it needs."""
+    found: dict[str, Job] = {}
+    for planned, labels in grid.runs():
+        config = whole(planned, device)
+        before = stage_one_of(config)
+        needs = None
+        if before is not None:
+            first = whole(before, device)
+            needs = first.name
+            found.setdefault(needs, Job(first, labels))
+        found.setdefault(config.name, Job(config, labels, needs))
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class Listener:
+    """What an engine tells while it works."""
+
+    on_progress: Callable[[Progress], None] = lambda progress: None
+    on_message: Callable[[str], None] = lambda message: None
+    on_end: Callable[[Job, Failure | None], None] = lambda job, failure: None
+
+
+class Schedule:
+    """Which jobs wait, which may start, and what became of the others."""
+
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        self._waiting = {job.name: job for job in jobs}
+        self._unfinished = dict(self._waiting)
+        self._failed: set[str] = set()
+
+    def __bool__(self) -> bool:
+        """Whether anything is left to do or under way."""
+        return bool(self._unfinished)
+
+    def start(self) -> Job | None:
+        """The next job whose first stage is done, now taken; None if none may start yet."""
+        for job in self._waiting.values():
+            if job.needs not in self._unfinished:
+                return self._waiting.pop(job.name)
+        return None
+
+    def put_back(self, job: Job) -> None:
+        """The job was not made after all, and waits again."""
+        self._waiting[job.name] = job
+
+    def end(self, job: Job, failure: Failure | None) -> None:
+        """The job is over."""
+        del self._unfinished[job.name]
+        if failure is not None:
+            self._failed.add(job.name)
+
+    def hopeless(self, job: Job) -> Failure | None:
+        """Why a job cannot succeed, because its first stage failed; else None."""
+        if job.needs not in self._failed:
+            return None
+        reason = f"its first stage {job.needs} failed"
+        return Failure(reason, reason)
+
+
+@dataclass
+class Worker:
+    """Makes one job after another in this process. Keeps the last dataset, for the next job mostly has the same."""
+
+    runner: Runner
+    _loaded: tuple[str, Dataset] | None = field(default=None, init=False)
+
+    def make(self, job: Job, dataset: Dataset | None = None) -> Failure | None:
+        """Make the run, or find it done. An interruption is raised, any other error is the answer."""
+        folder = RunFolder(self.runner.out / job.name)
+        try:
+            self.runner.run(job.config, dataset=dataset or self._dataset(job.config.data), labels=job.labels, wait=True)
+        except InterruptedRun:
+            raise
+        except CoteachError as error:
+            failure = Failure(str(error), traceback.format_exc())
+        except Exception as error:  # one broken run must not end a week of others
+            failure = Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
+        else:
+            return None
+        with contextlib.suppress(StorageError):  # the cause of the failure may be the disk
+            folder.fail(failure.log)
+        return failure
+
+    def _dataset(self, name: str) -> Dataset:
+        if self._loaded is None or self._loaded[0] != name:
+            self._loaded = None  # two large datasets at once may be too much
+            self._loaded = name, load(name)
+        return self._loaded[1]
