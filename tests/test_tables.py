@@ -1,0 +1,129 @@
+"""How runs become numbers and tables, on the small committed runs of tests/runs, whose answers are known."""
+
+import csv
+import io
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from coteach.analysis import tables
+from coteach.analysis.numbers import BEST, CHOICES, FINAL, LAST_TEN
+from coteach.bench.grid import read_grid
+from coteach.errors import DataError
+from coteach.results.collection import Collection, read_runs
+from coteach.results.publish import publish, read_published
+from coteach.results.run import run
+
+RUNS = Path(__file__).parent / "runs"
+GRID = str(RUNS / "grid.toml")
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return read_runs(RUNS)
+
+
+@pytest.fixture(scope="module")
+def mnist():
+    return read_grid(GRID).tables[0]
+
+
+def test_every_choice_of_a_number(runs, mnist):
+    """Standard on pair-45 has 30, 70, 60, 50 % with seed 1 and 2 points more with seed 2."""
+    for choice, mean in ((LAST_TEN, 0.535), (FINAL, 0.51), (BEST, 0.71)):
+        table = tables.tabulate(mnist, runs, "accuracy", choice)
+        found = table.cells["pair-45", "standard"]
+        assert found.mean == pytest.approx(mean)
+        assert found.std == pytest.approx(0.02 / 2**0.5)
+        assert found.n == 2
+        assert choice.caption in table.caption
+    assert set(CHOICES) == {"last-ten", "final", "best"}
+
+
+def test_markdown_with_print_beside_it_and_n_where_seeds_are_missing(runs, mnist):
+    assert tables.markdown(tables.tabulate(mnist, runs, "accuracy", LAST_TEN)) == (
+        "| | standard | co-teaching |\n"
+        "|---|---:|---:|\n"
+        "| pair-45 | 53.50 ± 1.41 (56.52, -3.02) | **78.50 ± 2.83** (87.63, -9.13) |\n"
+        "| symmetric-50 | 61.00 (n = 1) (66.05, -5.05) | **88.50 ± 0.71** (91.32, -2.82) |\n"
+        "\n"
+        "Small MNIST (mnist), test accuracy, %: mean over the last ten epochs and over a method's networks; "
+        "mean ± std over n = 2 seeds; in brackets the printed number and the difference from it.\n"
+    )
+
+
+def test_a_sweep_and_a_table_without_runs(runs):
+    grid = read_grid(GRID)
+    digits, sweep = (tables.tabulate(plan, runs, "accuracy", LAST_TEN) for plan in grid.tables[1:])
+    assert tables.markdown(digits).splitlines()[2] == "| symmetric-20 | - | **78.75 (n = 1)** |"
+    assert tables.markdown(sweep).splitlines()[2] == "| pair-45 | - | **78.50 ± 2.83** |"
+    assert sweep.columns == ("t_k = 5", "t_k = 10")
+    nothing = Collection([])
+    assert [table.title for table in tables.tables(grid, nothing, LAST_TEN)] == ["Small MNIST, test accuracy"]
+    assert "| - (56.52) |" in tables.markdown(tables.tabulate(grid.tables[0], nothing, "accuracy", LAST_TEN))
+
+
+def test_latex(runs, mnist):
+    text = tables.latex(tables.tabulate(mnist, runs, "accuracy", LAST_TEN))
+    assert r"pair-45 & 53.50 $\pm$ 1.41 {\scriptsize (56.52, $-$3.02)} & \textbf{78.50 $\pm$ 2.83}" in text
+    assert text.count(r"\\") == 3
+    assert text.count("{") == text.count("}")
+
+
+def test_csv_and_json_have_every_cell_in_full_precision(cli):
+    words = ("table", GRID, "--runs", RUNS, "--only", "Small MNIST", "--measure", "accuracy", "--format")
+    rows = list(csv.DictReader(io.StringIO(cli(*words, "csv").stdout)))
+    cells = json.loads(cli(*words, "json").stdout)
+    assert len(rows) == len(cells) == 4
+    for row, cell in zip(rows, cells, strict=True):
+        assert {key: value or None for key, value in row.items()} == {
+            key: None if value is None else str(value) for key, value in cell.items()
+        }
+    assert cells[2] == {
+        "table": "Small MNIST, test accuracy",
+        "row": "symmetric-50",
+        "column": "standard",
+        "mean": pytest.approx(0.61),
+        "std": None,
+        "n": 1,
+        "printed_mean": pytest.approx(0.6605),
+        "printed_std": pytest.approx(0.0061),
+        "difference": pytest.approx(-0.0505),
+    }
+
+
+def test_a_run_answers_a_grid_whatever_its_precision_but_only_once(tmp_path, mnist):
+    first = mnist.planned[0].config
+    for name in RUNS.glob("*.json"):
+        shutil.copy(name, tmp_path)
+    found = read_runs(tmp_path).find(first)
+    assert (first.precision, found.config.precision) == ("auto", "fp32")
+    assert read_runs(tmp_path).find(replace(first, precision="bf16")) is None
+    assert read_runs(tmp_path).find(replace(first, epochs=5)) is None
+    publish([replace(found, config=replace(found.config, precision="bf16"))], tmp_path)
+    with pytest.raises(DataError, match="two runs of the same cell and seed"):
+        read_runs(tmp_path).find(first)
+    assert read_runs(tmp_path).find(replace(first, precision="bf16")).config.precision == "bf16"
+
+
+def test_a_published_run_reads_as_it_was(quick, tmp_path):
+    result = run(quick(hold_out=0.1), tmp_path / "runs")
+    publish([result], tmp_path / "small")
+    again = read_published(next((tmp_path / "small").glob("*.json")))
+    assert again.config == result.config
+    assert again.summary == result.summary
+    for mine, other in zip(again.epochs, result.epochs, strict=True):
+        for name, values in vars(other).items():
+            assert getattr(mine, name) == pytest.approx(values, abs=1e-5), name
+    assert read_runs(tmp_path / "runs").find(result.config).epochs == result.epochs
+
+
+def test_what_is_no_run_is_named(tmp_path):
+    with pytest.raises(DataError, match="is no folder"):
+        read_runs(tmp_path / "absent")
+    (tmp_path / "notes.json").write_text('{"a": 1}')
+    with pytest.raises(DataError, match=r"notes\.json is no published run"):
+        read_runs(tmp_path)
