@@ -1,4 +1,4 @@
-"""From numbers and figures to the report's one HTML file."""
+"""From the demo's numbers and figures to one HTML file."""
 
 from dataclasses import dataclass
 from importlib.resources import files
@@ -44,6 +44,11 @@ class Page:
 
 def render(page: Page) -> str:
     """The page as HTML."""
+    return template("page.html").render(page=page)
+
+
+def template(name: str) -> jinja2.Template:
+    """A template of this folder; what it shows is escaped unless it says otherwise."""
     loader = jinja2.FunctionLoader(lambda name: files("coteach.report").joinpath(name).read_text(encoding="utf-8"))
-    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
-    return environment.get_template("page.html").render(page=page)
+    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    return environment.get_template(name)
