@@ -127,27 +127,16 @@ def tables(grid: Grid, runs: Collection, choice: Choice, *measures: str) -> list
     return [table for table in found if table.cells or table.printed]
 
 
-def rich(table: Table) -> RichTable:
-    """For a terminal, the best of each row in bold."""
-    shown = RichTable(
-        title=escape(table.title),
-        caption=escape(table.full_caption()),
-        title_justify="left",
-        caption_justify="left",
-    )
+def show(table: Table, console: Console) -> None:
+    """Print it on a terminal or into a file, the best of each row in bold."""
+    shown = RichTable(title=escape(table.title), title_justify="left")
     shown.add_column("")
     for column in table.columns:
         shown.add_column(escape(column), justify="right")
     for row, *cells in table.lines(lambda text: f"[bold]{text}[/bold]", lambda text: f"[dim]{text}[/dim]"):
         shown.add_row(escape(row), *cells)
-    return shown
-
-
-def text(table: Table) -> str:
-    """As a terminal shows it, without colours."""
-    buffer = io.StringIO()
-    Console(file=buffer, width=200, color_system=None).print(rich(table))
-    return buffer.getvalue()
+    console.print(shown)
+    console.print(f"{table.full_caption()}\n", style="dim", markup=False, soft_wrap=True)
 
 
 def markdown(table: Table) -> str:

@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
     ask = tyro.cli(Ask, prog="coteach bench", args=argv)
 
     from coteach.analysis.numbers import LAST_TEN
-    from coteach.analysis.tables import markdown, rich, tables
+    from coteach.analysis.tables import markdown, show, tables
     from coteach.progress import console
     from coteach.results.collection import Collection
     from coteach.storage import storage_errors, write_over
@@ -85,7 +85,7 @@ def main(argv: list[str]) -> int:
         print()
     else:
         for found in shown:
-            console().print(rich(found))
+            show(found, console())
     return 1 if failures else 0
 
 

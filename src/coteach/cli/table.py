@@ -30,7 +30,7 @@ def main(argv: list[str]) -> int:
     ask = tyro.cli(Ask, prog="coteach table", args=argv)
 
     from coteach.analysis.numbers import CHOICES
-    from coteach.analysis.tables import as_csv, latex, markdown, rich, tables
+    from coteach.analysis.tables import as_csv, latex, markdown, show, tables
     from coteach.progress import console
     from coteach.results.collection import read_runs
 
@@ -38,7 +38,7 @@ def main(argv: list[str]) -> int:
     match ask.format:
         case "text":
             for each in found:
-                console().print(rich(each))
+                show(each, console())
         case "markdown":
             print("\n".join(map(markdown, found)), end="")
         case "latex":
