@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coteach.errors import SettingError
-from coteach.samples import Samples
+from coteach.samples import Samples, as_tensor
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class Batches:
         if drop_last and batch_size > len(rows):
             raise SettingError(f"batch_size {batch_size} is more than the {len(rows)} training samples: lower it")
         self.samples = samples
-        self.rows = torch.from_numpy(rows)
+        self.rows = as_tensor(rows)
         self.batch_size = batch_size
         self.drop_last = drop_last
-        self._y = torch.from_numpy(y).to(device)
-        self._clean = None if clean is None else torch.from_numpy(y == clean).to(device)
+        self._y = as_tensor(y).to(device)
+        self._clean = None if clean is None else as_tensor(y == clean).to(device)
 
     def __len__(self) -> int:
         """Batches in an epoch. A last one of a single sample is left out in any case: batch norm needs two."""
@@ -95,8 +95,8 @@ class TestSet:
         chunk: int = 1000,
     ) -> None:
         self._samples = samples
-        self._rows = torch.arange(len(y)) if rows is None else torch.from_numpy(rows)
-        self.y = torch.from_numpy(y).to(device)
+        self._rows = torch.arange(len(y)) if rows is None else as_tensor(rows)
+        self.y = as_tensor(y).to(device)
         self.chunk = chunk
 
     def __len__(self) -> int:

@@ -1,5 +1,6 @@
 """Where the samples of a split lie while a run uses them: on the device, or beside it and copied batch by batch."""
 
+import warnings
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -23,11 +24,18 @@ class Samples(Protocol):
         """The samples of a part, as a network takes them: floats, images with their channels first."""
 
 
+def as_tensor(array: NDArray[Any]) -> Tensor:
+    """The array as a tensor in the same memory, also if it may not be written to: nobody does."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(np.ascontiguousarray(array))
+
+
 class Resident:
     """Samples that lie on the device as they are stored. On a CPU that is the array itself, or its memory map."""
 
     def __init__(self, x: NDArray[Any], device: torch.device) -> None:
-        self.x = torch.from_numpy(np.ascontiguousarray(x)).to(device)
+        self.x = as_tensor(x).to(device)
 
     def ahead(self, order: Tensor, size: int) -> Iterator[tuple[Tensor, ...]]:
         """The numbers are enough."""
@@ -46,7 +54,7 @@ class Streamed:
     """
 
     def __init__(self, x: NDArray[Any], device: torch.device) -> None:
-        self.x = torch.from_numpy(np.ascontiguousarray(x))
+        self.x = as_tensor(x)
         self._device = device
         self._copies = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 

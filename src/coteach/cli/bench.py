@@ -34,7 +34,7 @@ class Ask(Part):
     device: str = "auto"
     """Device: auto takes a GPU when there is one, else the CPU."""
     threads: int = 0
-    """CPU threads of each run; 0 for one a core, divided among the workers."""
+    """CPU threads of each run; 0 for one a core, divided among the workers, and on a cluster for 1."""
     checkpoint_every: float = 30.0
     """Seconds between checkpoints; a killed run loses no more than that."""
     publish: Path | None = None
@@ -49,6 +49,10 @@ class AskStatus(Part):
 
     out: Path = Path("runs")
     """Folder with the run folders."""
+    engine: Literal["here", "processes", "ray"] = "here"
+    """Where the runs are made: with ray, the cluster says what device they are for."""
+    address: str = "auto"
+    """Address of the Ray cluster."""
     device: str = "auto"
     """Device that the grid is run on: a run on a GPU is another than on a CPU."""
     json: bool = False
@@ -103,13 +107,12 @@ def _check(grid: "Grid") -> None:
 
 def _run(ask: Ask, grid: "Grid") -> "tuple[list[Result], dict[str, str]]":
     """Make what is missing; answers all results, and for each run that failed its error."""
-    from coteach.bench.jobs import Listener, jobs_of
+    from coteach.bench.jobs import Listener
     from coteach.errors import CoteachError
     from coteach.progress import RunProgress
     from coteach.results.folder import RunFolder
     from coteach.results.publish import publish
     from coteach.results.run import Runner, read_result
-    from coteach.training.device import choose_device
 
     results: list[Result] = []
     failures: dict[str, str] = {}
@@ -135,7 +138,7 @@ def _run(ask: Ask, grid: "Grid") -> "tuple[list[Result], dict[str, str]]":
 
         how = ask.out, ask.device, ask.threads, ask.checkpoint_every
         runner = Runner(*how, on_progress=progress.step, on_message=progress.message)
-        jobs = jobs_of(grid, choose_device(ask.device))
+        jobs = _jobs(grid, runner, ask.engine, ask.address)
         left = []
         for job in jobs:
             if RunFolder(ask.out / job.name).done:
@@ -145,6 +148,18 @@ def _run(ask: Ask, grid: "Grid") -> "tuple[list[Result], dict[str, str]]":
         if left:
             _make(ask, left, runner, Listener(progress.step, progress.message, end))
     return results, failures
+
+
+def _jobs(grid: "Grid", runner: "Runner", engine: str, address: str) -> "list[Job]":
+    """The runs of the grid, named for the device that makes them: on a cluster, that of its workers."""
+    from coteach.bench.jobs import jobs_of
+    from coteach.training.device import choose_device
+
+    if engine != "ray":
+        return jobs_of(grid, choose_device(runner.device))
+    from coteach.bench.cluster import jobs_on_cluster
+
+    return jobs_on_cluster(grid, runner, address)
 
 
 def _make(ask: Ask, jobs: "list[Job]", runner: "Runner", listener: "Listener") -> None:
@@ -175,11 +190,10 @@ def _status(argv: list[str]) -> int:
     """Say how far a grid is."""
     ask = tyro.cli(AskStatus, prog="coteach bench status", args=argv)
 
-    from coteach.bench.jobs import jobs_of
     from coteach.bench.status import State, counts, duration, seconds_left, standings
-    from coteach.training.device import choose_device
+    from coteach.results.run import Runner
 
-    found = standings(jobs_of(ask.read(), choose_device(ask.device)), ask.out)
+    found = standings(_jobs(ask.read(), Runner(ask.out, ask.device), ask.engine, ask.address), ask.out)
     number, left = counts(found), seconds_left(found)
     if ask.json:
         runs = [{"run": each.job.name, "state": each.state, "epochs": each.epochs} for each in found]
