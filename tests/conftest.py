@@ -1,10 +1,15 @@
+import io
 import os
+import signal
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from typing import NamedTuple
 
 import pytest
 import torch
 
+from coteach.cli.main import main
 from coteach.recipes import recipe
 
 os.environ["OMP_NUM_THREADS"] = "1"  # the suite runs in one process a core; more threads would only fight
@@ -23,9 +28,41 @@ def quick():
     return make
 
 
+class Answer(NamedTuple):
+    """What a command answered."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
 @pytest.fixture
 def cli(tmp_path):
-    """Runs the real command line in an empty folder and answers the finished process."""
+    """Runs the command line inside this process, in an empty folder: as `process` does, without starting Python."""
+
+    def call(*words, cwd=tmp_path, **environment):
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        modules, path = set(sys.modules), list(sys.path)
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.chdir(cwd)
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            code = main(list(map(str, words)))
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        sys.path[:] = path
+        for name in set(sys.modules) - modules:  # a network or a method of the test's own
+            if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+                del sys.modules[name]
+        return Answer(code, out.getvalue(), err.getvalue())
+
+    return call
+
+
+@pytest.fixture
+def process(tmp_path):
+    """Runs the command line in a process of its own, in an empty folder."""
 
     def call(*words, timeout=120, cwd=tmp_path, **environment):
         return subprocess.run(

@@ -68,12 +68,17 @@ def test_a_grid_in_a_few_lines(tmp_path):
         ('data = "digits"\nnoises = ["pair-45"]\nprinted = "mnst"', "did you mean 'mnist'"),
         ('data = "mnist"\nnoises = ["pair-45"]\nprinted = "mnist_tau"\nsweep = { tau = [0.1] }', "sweeps other values"),
         ('noises = ["pair-45"]\ntable = 3', "begin each table with"),
+        ('data = "digits"\nnoises = ["pair-45", "pair-45.0"]\nmethods = ["standard"]', "have the same name"),
+        ('data = "digits"\nnoises = ["pair-45"]\nmethods = ["co-teaching"]\nsweep = { t_k = [5, 5] }', "the same name"),
+        ('data = "mnist"\nnoises = ["pair-45"]\nprinted = "mnist_tau"', "mnist_tau has a sweep"),
+        ('data = "mnist"\nnoises = ["pair-45"]\nprinted = "mnist"\nsweep = { t_k = [1, 2] }', "mnist has no sweep"),
+        ('data = "digits"\nnoises = ["pair-45"]\nsettings = 3', "write it like [settings]"),
         ('noises = ["pair-45"]\n[[table]]\ndata = "digits"\n[[table]]\ndata = "mnist"', "the same title"),
     ],
 )
 def test_a_wrong_grid_says_what_is_wrong(tmp_path, text, cause):
     (tmp_path / "grid.toml").write_text(text)
-    with pytest.raises(SettingError, match=cause):
+    with pytest.raises(SettingError, match=re.escape(cause)):
         list(read_grid(str(tmp_path / "grid.toml")).runs())
 
 
@@ -279,7 +284,7 @@ def test_a_run_whose_process_always_dies_fails_and_the_others_end(jobs, tmp_path
 def test_the_state_of_a_grid_is_read_from_its_folders(jobs, tmp_path):
     runner = Runner(tmp_path, "cpu", 1)
     assert {s.state for s in standings(jobs, tmp_path)} == {State.MISSING}
-    assert seconds_left(standings(jobs, tmp_path)) is None
+    assert seconds_left(standings(jobs, tmp_path)) == (0.0, ["digits"])
     runner.run(jobs[0].config)
     failing = RunFolder(tmp_path / jobs[1].name)
     failing.fail("Traceback: it broke\n")
@@ -287,7 +292,8 @@ def test_the_state_of_a_grid_is_read_from_its_folders(jobs, tmp_path):
     with running.claimed():
         found = standings(jobs, tmp_path)
     assert [s.state for s in found] == [State.DONE, State.FAILED, State.MISSING, State.RUNNING]
-    assert seconds_left(found) == pytest.approx(3 * found[0].seconds)  # all of them judged by the one on their data
+    left, unknown = seconds_left(found)
+    assert (left, unknown) == (pytest.approx(3 * found[0].seconds), [])  # judged by the one that is done on their data
     runner.run(jobs[1].config)
     assert standings(jobs, tmp_path)[1].state is State.DONE
     assert not failing.failure_file.exists()
@@ -332,5 +338,59 @@ def test_a_run_that_breaks_in_an_unforeseen_way_leaves_its_log(cli, tmp_path):
     assert str(log.relative_to(tmp_path)) in process.stderr
     assert "AssertionError: no such luck" in log.read_text()
     assert "Traceback" in log.read_text()
-    status = cli("bench", "status", "grid.toml").stdout  # two waited for their first stage and were not tried
-    assert status.startswith("0 done, 0 running, 2 failed, 2 missing, of 4 runs")
+    status = cli("bench", "status", "grid.toml").stdout
+    assert status.startswith("0 done, 0 running, 4 failed, 0 missing, of 4 runs")
+    assert "its first stage" in next((tmp_path / "runs").glob("*-s-model-*/failure.log")).read_text()
+
+
+def test_a_network_of_ones_own_fills_its_cells(cli, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from coteach.nets import MLP\n\ndef net(shape, classes):\n    return MLP(shape, classes)\n"
+    )
+    (tmp_path / "sub").mkdir()
+    np.save(tmp_path / "sub" / "noise matrix.npy", pair(10, 0.3))
+    (tmp_path / "sub" / "grid.toml").write_text(
+        'data = "digits"\nnoises = ["noise matrix.npy"]\nmethods = ["standard"]\n'
+        '[settings]\nnetwork = "mine:net"\nepochs = 1\nmax_steps = 2\n'
+    )
+    (row,) = json.loads(cli("bench", "sub/grid.toml", "--json").stdout)[:1]
+    assert (row["row"], row["column"], row["n"]) == ("noise matrix", "standard", 1)
+    for word in ("noise matrix", "sub/noise matrix.npy"):
+        table = json.loads(cli("table", "sub/grid.toml", "--format", "json", "--only", word).stdout)
+        assert table[0]["mean"] == row["mean"]
+    assert cli("bench", "status", "sub/grid.toml").stdout.startswith("1 done")
+
+
+def test_nobody_reads_and_the_work_goes_on(tmp_path):
+    (tmp_path / "grid.toml").write_text(GRID)
+    words = [sys.executable, "-m", "coteach", "bench", "grid.toml", "--threads", "1"]
+    process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    process.stderr.close()
+    out = process.stdout.read().decode()
+    assert process.wait() == 0
+    assert len(list((tmp_path / "runs").glob("*/summary.json"))) == 8
+    assert "pair-45" in out
+
+
+def test_a_part_does_not_replace_the_published_whole(cli, tmp_path):
+    (tmp_path / "grid.toml").write_text(GRID)
+    assert cli("bench", "grid.toml", "--publish", "small").returncode == 0
+    whole = (tmp_path / "small" / "tables.md").read_text()
+    assert cli("bench", "grid.toml", "--publish", "small", "--only", "standard").returncode == 0
+    assert (tmp_path / "small" / "tables.md").read_text() == whole
+
+
+def test_a_folder_that_is_none_is_told_once(cli, tmp_path):
+    (tmp_path / "grid.toml").write_text(GRID)
+    (tmp_path / "runs").write_text("a file")
+    answer = cli("bench", "grid.toml")
+    assert (answer.returncode, answer.stderr.count("\n")) == (1, 1)
+    assert "a file stands where a folder is needed" in answer.stderr
+
+
+def test_status_finds_runs_of_another_precision(jobs, tmp_path):
+    made = Runner(tmp_path, "cpu", 1).run(jobs[0].config)
+    content = json.loads((made.path / "config.json").read_text()) | {"precision": "bf16", "compile": True}
+    (made.path / "config.json").write_text(json.dumps(content))
+    made.path.rename(tmp_path / "elsewhere")
+    assert [s.state for s in standings(jobs, tmp_path)] == [State.DONE, *[State.MISSING] * 3]

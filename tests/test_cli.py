@@ -49,8 +49,8 @@ def test_help_of_train_shows_the_settings_of_the_method_and_the_data(cli):
     assert "--tau" not in cli("train", "--method", "standard", "--help").stdout
 
 
-def test_version(cli):
-    assert cli("--version").stdout == f"coteach {coteach.__version__}\n"
+def test_version(process):
+    assert process("--version").stdout == f"coteach {coteach.__version__}\n"
 
 
 def test_without_a_command_it_shows_help_and_fails(cli):
@@ -59,8 +59,8 @@ def test_without_a_command_it_shows_help_and_fails(cli):
     assert "coteach demo" in process.stdout
 
 
-def test_train_then_again_then_json(cli, tmp_path):
-    first = cli("train", *QUICK)
+def test_train_then_again_then_json(cli, process, tmp_path):
+    first = process("train", *QUICK)
     assert first.returncode == 0, first.stderr
     assert re.search(r"test accuracy +\d+\.\d\d %", first.stdout)
     assert "epoch 2/2" in first.stderr  # a plain line, for this is a pipe
@@ -286,8 +286,8 @@ def test_bad_input_gets_one_clear_line(case, bad_files, tmp_path, capfd, monkeyp
 
 
 @pytest.mark.parametrize("words", [["train", "--data", "minst"], ["train", "--data", "mnist", "--rate", "1.5"]])
-def test_bad_input_in_a_real_process(cli, words):
-    one_line(cli(*words), 2)
+def test_bad_input_in_a_real_process(process, words):
+    one_line(process(*words), 2)
 
 
 def test_an_unknown_flag_gets_a_suggestion(cli):

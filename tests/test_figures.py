@@ -197,9 +197,9 @@ def test_figure_2():
     assert sorted(text.get_text() for text in symmetric.texts) == ["12.5 %"] * 20 + ["50 %"] * 5
 
 
-def test_the_command_writes_the_same_bytes_in_another_process(cli, grid, runs, tmp_path):
+def test_the_command_writes_the_same_bytes_in_another_process(process, grid, runs, tmp_path):
     draw(grid, runs, tmp_path / "two")
-    first = cli("figures", RUNS / "grid.toml", "--runs", RUNS, "--out", "one", PYTHONHASHSEED="1")
+    first = process("figures", RUNS / "grid.toml", "--runs", RUNS, "--out", "one", PYTHONHASHSEED="1")
     assert first.returncode == 0, first.stderr
     files = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert sorted(first.stdout.split()) == [f"one/{name}" for name in files]

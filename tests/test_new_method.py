@@ -43,42 +43,42 @@ def plugin(tmp_path):
     return str(folder)
 
 
-def test_the_command_line_knows_it(cli, plugin):
-    listed = cli("methods", "sceptic", COTEACH_METHODS=plugin).stdout
+def test_the_command_line_knows_it(process, plugin):
+    listed = process("methods", "sceptic", COTEACH_METHODS=plugin).stdout
     assert "One network that smooths every label." in listed
     assert "--doubt" in listed
-    assert "Share of belief" in cli("train", "--method", "sceptic", "--help", COTEACH_METHODS=plugin).stdout
+    assert "Share of belief" in process("train", "--method", "sceptic", "--help", COTEACH_METHODS=plugin).stdout
     words = ["train", "--data", "digits", "--method", "sceptic", "--epochs", "1", "--max-steps", "2"]
-    trained = cli(*words, "--doubt", "0.3", "--json", COTEACH_METHODS=plugin)
+    trained = process(*words, "--doubt", "0.3", "--json", COTEACH_METHODS=plugin)
     assert json.loads(trained.stdout)["config"]["settings"] == {"doubt": 0.3}
-    refused = cli(*words, "--doubt", "1.5", COTEACH_METHODS=plugin)
+    refused = process(*words, "--doubt", "1.5", COTEACH_METHODS=plugin)
     assert (refused.returncode, refused.stderr) == (2, "coteach: doubt is 1.5: give 0 <= doubt < 1\n")
-    assert "unknown method 'sceptic'" in cli(*words).stderr  # without the folder it is not there
+    assert "unknown method 'sceptic'" in process(*words).stderr  # without the folder it is not there
 
 
-def test_a_changed_method_is_another_run(cli, plugin):
+def test_a_changed_method_is_another_run(process, plugin):
     words = ["train", "--data", "digits", "--method", "sceptic", "--epochs", "1", "--max-steps", "2", "--json"]
-    first = json.loads(cli(*words, COTEACH_METHODS=plugin).stdout)
+    first = json.loads(process(*words, COTEACH_METHODS=plugin).stdout)
     file = Path(plugin, "sceptic.py")
     file.write_text(file.read_text().replace("losses.mean()", "losses.sum()"))
-    second = json.loads(cli(*words, COTEACH_METHODS=plugin).stdout)
+    second = json.loads(process(*words, COTEACH_METHODS=plugin).stdout)
     assert not second["already_done"]
     assert first["folder"] != second["folder"]
 
 
-def test_a_file_named_like_one_of_ours_is_refused(cli, plugin):
+def test_a_file_named_like_one_of_ours_is_refused(process, plugin):
     Path(plugin, "sceptic.py").rename(Path(plugin, "standard.py"))
-    assert "the name of a file of coteach's own" in cli("methods", COTEACH_METHODS=plugin).stderr
-    assert "which is no folder" in cli("methods", COTEACH_METHODS=f"{plugin}/nowhere").stderr
+    assert "the name of a file of coteach's own" in process("methods", COTEACH_METHODS=plugin).stderr
+    assert "which is no folder" in process("methods", COTEACH_METHODS=f"{plugin}/nowhere").stderr
 
 
-def test_two_files_with_one_name_are_told_apart(cli, plugin):
+def test_two_files_with_one_name_are_told_apart(process, plugin):
     text = Path(plugin, "sceptic.py").read_text()
     Path(plugin, "sceptic_too.py").write_text(text)
-    assert "both hold a method 'sceptic'" in cli("methods", COTEACH_METHODS=plugin).stderr
+    assert "both hold a method 'sceptic'" in process("methods", COTEACH_METHODS=plugin).stderr
     Path(plugin, "sceptic_too.py").write_text(text.replace('"sceptic"', '"other"'))  # the class may keep its name
     assert {"sceptic", "other"} <= {
-        e["name"] for e in json.loads(cli("methods", "--json", COTEACH_METHODS=plugin).stdout)
+        e["name"] for e in json.loads(process("methods", "--json", COTEACH_METHODS=plugin).stdout)
     }
 
 
@@ -90,10 +90,10 @@ def test_two_files_with_one_name_are_told_apart(cli, plugin):
         ("class Sceptic(Method):", "class Sceptic(Method:", "not valid Python: line 9"),
     ],
 )
-def test_a_file_that_cannot_be_one_says_why(cli, plugin, old, new, cause):
+def test_a_file_that_cannot_be_one_says_why(process, plugin, old, new, cause):
     file = Path(plugin, "sceptic.py")
     file.write_text(file.read_text().replace(old, new))
-    process = cli("methods", COTEACH_METHODS=plugin)
+    process = process("methods", COTEACH_METHODS=plugin)
     assert process.returncode == 2
     assert cause in process.stderr
 
@@ -117,15 +117,15 @@ def test_the_contract_tests_run_over_it(plugin):
     assert process.stdout.startswith("." * 9)  # one for each test of the contract, four moments of resuming
 
 
-def test_the_table_and_the_legend_show_it(cli, plugin, tmp_path):
+def test_the_table_and_the_legend_show_it(process, plugin, tmp_path):
     (tmp_path / "grid.toml").write_text(
         'data = "digits"\nnoises = ["pair-45"]\nmethods = ["standard", "sceptic"]\n'
         "[settings]\nepochs = 1\ndoubt = 0.2\n"
     )
-    shown = cli("bench", "grid.toml", COTEACH_METHODS=plugin)
+    shown = process("bench", "grid.toml", COTEACH_METHODS=plugin)
     assert shown.returncode == 0, shown.stderr
     assert "sceptic" in shown.stdout
-    demo = cli("demo", "--methods", "all", "--epochs", "1", "--seeds", "1", COTEACH_METHODS=plugin)
+    demo = process("demo", "--methods", "all", "--epochs", "1", "--seeds", "1", COTEACH_METHODS=plugin)
     assert demo.returncode == 0, demo.stderr
     assert "sceptic" in demo.stdout
     assert "sceptic" in (tmp_path / "demo" / "report.html").read_text()

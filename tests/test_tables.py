@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from coteach.analysis import tables
 from coteach.analysis.numbers import BEST, CHOICES, FINAL, LAST_TEN
@@ -86,9 +87,11 @@ def test_csv_and_json_have_every_cell_in_full_precision(cli):
         "table": "Small MNIST, test accuracy",
         "row": "symmetric-50",
         "column": "standard",
+        "number": "last-ten",
         "mean": pytest.approx(0.61),
         "std": None,
         "n": 1,
+        "n_asked": 2,
         "printed_mean": pytest.approx(0.6605),
         "printed_std": pytest.approx(0.0061),
         "difference": pytest.approx(-0.0505),
@@ -127,3 +130,46 @@ def test_what_is_no_run_is_named(tmp_path):
     (tmp_path / "notes.json").write_text('{"a": 1}')
     with pytest.raises(DataError, match=r"notes\.json is no published run"):
         read_runs(tmp_path)
+
+
+def test_what_cannot_be_read_is_passed_over_and_named(quick, tmp_path, cli):
+    result = run(quick(), tmp_path / "runs")
+    publish([result], tmp_path / "runs")  # beside its folder: still one run
+    (result.path / "weights.safetensors").unlink()  # tables need none
+    (tmp_path / "runs" / "notes.json").write_text('{"a": 1}')
+    other = run(quick(init_seed=7), tmp_path / "runs")
+    config = json.loads((other.path / "config.json").read_text())
+    (other.path / "config.json").write_text(json.dumps(config | {"warmup": 3}))
+    found = read_runs(tmp_path / "runs")
+    assert found.find(result.config).epochs == result.epochs
+    assert len(found.passed_over) == 2
+    assert "config.json is not of this version of coteach: unknown config key 'warmup'" in found.passed_over[0]
+    process = cli("table", "digits")
+    assert process.returncode == 0
+    assert process.stderr.count("coteach: passed over: ") == 2
+
+
+def test_of_two_versions_of_a_method_the_present_one_counts(quick, tmp_path):
+    result = run(quick(), tmp_path)
+    inputs = replace(result.config.inputs, method_sha256="0" * 64)
+    old = replace(result, config=replace(result.config, inputs=inputs))
+    assert Collection([old, result]).find(quick()) is result
+    assert Collection([old]).find(quick()) is old
+
+
+def test_tables_on_a_narrow_terminal_are_turned(runs, mnist):
+    table = tables.tabulate(mnist, runs, "accuracy", LAST_TEN)
+    wide, narrow = (Console(file=io.StringIO(), width=width, color_system=None) for width in (100, 50))
+    tables.show(table, wide)
+    tables.show(table, narrow)
+    assert "│ pair-45      │  53.50 ± 1.41 (56.52, -3.02) │" in wide.file.getvalue()
+    lines = narrow.file.getvalue().splitlines()
+    assert "│ standard    │   53.50 ± 1.41 │  61.00 (n = 1) │" in lines
+    assert "│             │ (56.52, -3.02) │ (66.05, -5.05) │" in lines
+
+
+def test_texts_that_latex_and_markdown_would_misread(runs, mnist):
+    table = tables.tabulate(replace(mnist, title="50% of $x^2$ & {y}_1 ~ a|b \\z <1>"), runs, "accuracy", LAST_TEN)
+    caption = tables.latex(table).splitlines()[2]
+    assert r"50\% of \$x\textasciicircum{}2\$ \& \{y\}\_1 \textasciitilde{} a|b \textbackslash{}z $<$1$>$" in caption
+    assert r"symmetric-50 & 61.00 (n = 1) {\scriptsize (66.05, $-$5.05)}" in tables.latex(table)

@@ -134,9 +134,9 @@ class Config:
     def experiment(self) -> str:
         """Hex digits that are equal for two configs that ask the same and differ only in how a step is computed.
 
-        That is: the precision, the compilation and the source of the method.
+        That is: the precision, the compilation, and the sources of the method and the network.
         """
-        inputs = replace(self.inputs, method_sha256=None)
+        inputs = replace(self.inputs, method_sha256=None, network_sha256=None)
         return replace(self, precision="auto", compile=True, inputs=inputs).digest
 
     @property

@@ -15,6 +15,13 @@ from coteach.training.loop import EpochRecord
 _LINE_EVERY = 10.0  # seconds between lines in a pipe, so that a log stays readable
 
 
+class _Console(Console):
+    """A console whose reader may leave: then nobody reads any more, and the work goes on."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+
+
 class RunProgress:
     """Shows where one or several runs stand. Use it as a context, and hand `step` and `message` to `run`.
 
@@ -23,7 +30,7 @@ class RunProgress:
 
     def __init__(self, *, quiet: bool = False, of_many: bool = False) -> None:
         self._title = _long_title if of_many else _title
-        self._console = Console(stderr=True, quiet=quiet)
+        self._console = _Console(stderr=True, quiet=quiet)
         self._bars: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
         self._last_line = time.monotonic()
@@ -61,10 +68,12 @@ class RunProgress:
 
     def message(self, text: str) -> None:
         """Say one line."""
-        try:
-            self._console.print(text, highlight=False, markup=False, soft_wrap=self._bars is None)
-        except BrokenPipeError:
-            self._console.quiet = True  # nobody reads any more; the work goes on
+        self._console.print(text, highlight=False, markup=False, soft_wrap=self._bars is None)
+
+    def end(self, name: str) -> None:
+        """Take away what is shown of a run that is over."""
+        if self._bars and name in self._tasks:
+            self._bars.remove_task(self._tasks.pop(name))
 
     def _show(self, bars: Progress, now: Standing) -> None:
         key = now.config.name
@@ -84,9 +93,9 @@ class RunProgress:
 
 
 def console() -> Console:
-    """Standard output: as wide as the terminal, or wide enough for a table of seven methods in a file or a pipe."""
+    """Standard output: as wide as the terminal; in a file or a pipe as wide as anything needs."""
     wide = Console(highlight=False)
-    return wide if wide.is_terminal else Console(highlight=False, width=200)
+    return wide if wide.is_terminal else Console(highlight=False, width=10_000)
 
 
 def measured(record: EpochRecord) -> str:

@@ -1,6 +1,7 @@
 """Named sets of settings. A recipe with the data, the noise and the method gives a whole config."""
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -107,11 +108,20 @@ def saved_labels(noise: str) -> Draw | None:
 
 def _shape(data: str | Dataset) -> tuple[tuple[int, ...], str | None]:
     """The shape of one sample, and the fingerprint of data that is the user's own."""
-    if isinstance(data, str):
-        if data in CATALOGUE:
-            return CATALOGUE[data].shape, None
-        data = load(data)
-    return data.shape, data.fingerprint
+    if isinstance(data, Dataset):
+        return data.shape, data.fingerprint
+    if data in CATALOGUE:
+        return CATALOGUE[data].shape, None
+    file = Path(data).expanduser()
+    stat = file.stat() if file.is_file() else None
+    return _shape_of_file(data, stat and (stat.st_mtime_ns, stat.st_size))
+
+
+@cache
+def _shape_of_file(data: str, version: object) -> tuple[tuple[int, ...], str]:
+    """Reading and hashing a large file takes seconds, and a grid asks for it once a run."""
+    dataset = load(data)
+    return dataset.shape, dataset.fingerprint
 
 
 def _noise(noise: str, rate: float | None) -> tuple[str, float, dict[str, Any]]:

@@ -81,7 +81,7 @@ def charts(grid: Grid, runs: Collection) -> list[Chart]:
     """Every chart of a grid, the paper's Figures 3 to 6: for each table without a sweep, one a measure."""
     plans = [plan for plan in grid.tables if not plan.sweep]
     datasets = Counter(Path(plan.data).stem for plan in plans)
-    found = []
+    found: list[Chart] = []
     for plan in plans:
         cells = _cells(plan, runs)
         data = Path(plan.data).stem
@@ -97,7 +97,10 @@ def charts(grid: Grid, runs: Collection) -> list[Chart]:
                 )
                 for noise_name, by_method in cells.items()
             }
-            found.append(Chart(slug(f"{title} {label}"), title, label, shown, panels))
+            name = slug(f"{title} {label}")
+            while any(chart.name == name for chart in found):
+                name += "-again"  # titles that differ only in what a file name cannot have
+            found.append(Chart(name, title, label, shown, panels))
     return found
 
 

@@ -105,12 +105,12 @@ def panels(chart: Chart, *, full: bool) -> Figure:
         for place, (name, lines) in enumerate(chart.panels.items()):
             axes = grid.flat[place]
             _draw_lines(axes, lines, full=full)
-            axes.set_title(name)
+            axes.set_title(name, parse_math=False)
             axes.set_xlabel("epoch" if lines else "")
             if place % columns == 0:
                 axes.set_ylabel(f"{chart.measure}, %")
         _legend(figure, chart, columns)
-        figure.suptitle(chart.title, fontsize=11, fontweight="bold")
+        figure.suptitle(chart.title, fontsize=11, fontweight="bold", parse_math=False)
         return figure
 
 

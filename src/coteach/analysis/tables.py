@@ -4,11 +4,12 @@ import csv
 import io
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table as RichTable
 
 from coteach.analysis.numbers import MEASURES, Choice, cell, test_accuracy
@@ -29,6 +30,8 @@ class Table:
     printed: dict[tuple[str, str], Cell]
     n: int
     """Repetitions asked for; a cell that has fewer says how many."""
+    number: str
+    """The name of how a run became one number."""
 
     def best(self, row: str) -> str | None:
         """The column with the highest mean of a row."""
@@ -63,17 +66,15 @@ class Table:
         brackets = "; in brackets the printed number and the difference from it" if self.printed else ""
         return self.caption + brackets
 
-    def lines(self, bold: Callable[[str], str], small: Callable[[str], str]) -> list[list[str]]:
-        """The rows as texts, each with its name first and its best cell marked by `bold`."""
-        lines = []
-        for row in self.rows:
-            best, line = self.best(row), [row]
-            for column in self.columns:
-                text, beside = self.measured(row, column), self.beside(row, column)
-                text = bold(text) if column == best else text
-                line.append(f"{text} {small(f'({beside})')}" if beside else text)
-            lines.append(line)
-        return lines
+    def text(self, row: str, column: str, form: "Form") -> str:
+        """A cell: measured, in bold if it is the best of its row, and beside it what is printed."""
+        text, beside = form.escape(self.measured(row, column)), self.beside(row, column)
+        text = form.bold(text) if column == self.best(row) else text
+        return text + form.between + form.small(form.escape(f"({beside})")) if beside else text
+
+    def lines(self, form: "Form") -> list[list[str]]:
+        """The rows as texts, each with its name first."""
+        return [[form.escape(row), *(self.text(row, column, form) for column in self.columns)] for row in self.rows]
 
     def to_list(self) -> list[dict[str, Any]]:
         """The cells as plain values, those that are only printed too."""
@@ -87,9 +88,11 @@ class Table:
                             "table": self.title,
                             "row": row,
                             "column": column,
+                            "number": self.number,
                             "mean": measured.mean if measured else None,
                             "std": measured.std if measured else None,
                             "n": measured.n if measured else 0,
+                            "n_asked": self.n,
                             "printed_mean": printed.mean if printed else None,
                             "printed_std": printed.std if printed else None,
                             "difference": self.difference(row, column),
@@ -118,6 +121,7 @@ def tabulate(plan: TablePlan, runs: Collection, measure: str, choice: Choice) ->
         cells=cells,
         printed=plan.printed_cells() if values is test_accuracy else {},
         n=n,
+        number=choice.name,
     )
 
 
@@ -127,39 +131,88 @@ def tables(grid: Grid, runs: Collection, choice: Choice, *measures: str) -> list
     return [table for table in found if table.cells or table.printed]
 
 
+@dataclass(frozen=True)
+class Form:
+    """How a kind of text marks things up."""
+
+    escape: Callable[[str], str]
+    bold: Callable[[str], str]
+    small: Callable[[str], str]
+    between: str = " "
+    """What stands between the measured number and the printed one."""
+
+
 def show(table: Table, console: Console) -> None:
-    """Print it on a terminal or into a file, the best of each row in bold."""
-    shown = RichTable(title=escape(table.title), title_justify="left")
-    shown.add_column("")
-    for column in table.columns:
-        shown.add_column(escape(column), justify="right")
-    for row, *cells in table.lines(lambda text: f"[bold]{text}[/bold]", lambda text: f"[dim]{text}[/dim]"):
-        shown.add_row(escape(row), *cells)
+    """Print it on a terminal or into a file, the best of each row in bold.
+
+    A table that is wider than the terminal is turned, with the printed numbers on lines of their own.
+    """
+    shown = _rich(table, _TERMINAL, turned=False)
+    if Measurement.get(console, console.options.update(max_width=10_000), shown).maximum > console.width:
+        shown = _rich(table, replace(_TERMINAL, between="\n"), turned=True)
     console.print(shown)
     console.print(f"{table.full_caption()}\n", style="dim", markup=False, soft_wrap=True)
 
 
+_TERMINAL = Form(escape, lambda text: f"[bold]{text}[/bold]", lambda text: f"[dim]{text}[/dim]")
+
+
+def _rich(table: Table, form: Form, *, turned: bool) -> RichTable:
+    shown = RichTable(title=escape(table.title), title_justify="left")
+    shown.add_column("", no_wrap=True)
+    for column in table.rows if turned else table.columns:
+        shown.add_column(escape(column), justify="right", no_wrap=True)
+    if turned:
+        for column in table.columns:
+            shown.add_row(escape(column), *(table.text(row, column, form) for row in table.rows))
+    else:
+        for line in table.lines(form):
+            shown.add_row(*line)
+    return shown
+
+
+_MARKDOWN = Form(lambda text: text.replace("|", r"\|"), lambda text: f"**{text}**", str)
+
+
 def markdown(table: Table) -> str:
     """For a README, the best of each row in bold."""
-    lines = ["| | " + " | ".join(table.columns) + " |", "|---|" + "---:|" * len(table.columns)]
-    lines += ["| " + " | ".join(line) + " |" for line in table.lines(lambda text: f"**{text}**", str)]
+    titles = map(_MARKDOWN.escape, table.columns)
+    lines = ["| | " + " | ".join(titles) + " |", "|---|" + "---:|" * len(table.columns)]
+    lines += ["| " + " | ".join(line) + " |" for line in table.lines(_MARKDOWN)]
     return "\n".join([*lines, "", f"{table.full_caption()}."]) + "\n"
+
+
+_SPECIAL = {special: rf"\{special}" for special in "%&#_${}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "±": r"$\pm$",
+}
+
+
+def _latex_text(text: str) -> str:
+    """A text with TeX's special characters escaped; a minus or plus before a digit is a sign."""
+    escaped = "".join(_SPECIAL.get(character, character) for character in text)
+    return re.sub(r"(?<=, )([-+])(?=\d)", r"$\1$", escaped)
+
+
+_LATEX = Form(_latex_text, lambda text: rf"\textbf{{{text}}}", lambda text: rf"{{\scriptsize {text}}}")
 
 
 def latex(table: Table) -> str:
     """A table environment for the booktabs package."""
-    lines = table.lines(lambda text: rf"\textbf{{{text}}}", lambda text: rf"{{\scriptsize {text}}}")
-    body = [" & ".join(map(_escaped, line)) + r" \\" for line in lines]
     return "\n".join(
         [
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{_escaped(table.full_caption())}.}}",
+            rf"\caption{{{_latex_text(table.full_caption())}.}}",
             rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}",
             r"\toprule",
-            " & ".join(["", *map(_escaped, table.columns)]) + r" \\",
+            " & ".join(["", *map(_latex_text, table.columns)]) + r" \\",
             r"\midrule",
-            *body,
+            *(" & ".join(line) + r" \\" for line in table.lines(_LATEX)),
             r"\bottomrule",
             r"\end{tabular}",
             r"\end{table}",
@@ -168,15 +221,16 @@ def latex(table: Table) -> str:
     )
 
 
-def _escaped(content: str) -> str:
-    return re.sub(r"([%&#_])", r"\\\1", content).replace("±", r"$\pm$").replace(" -", " $-$").replace("+", "$+$")
+_FIELDS = (
+    "table", "row", "column", "number", "mean", "std", "n", "n_asked", "printed_mean", "printed_std", "difference",
+)  # fmt: skip
 
 
 def as_csv(found: list[Table]) -> str:
     """One line a cell, shares in full precision."""
     buffer = io.StringIO()
     values = [cell for table in found for cell in table.to_list()]
-    writer = csv.DictWriter(buffer, list(values[0]) if values else ["table"], lineterminator="\n")
+    writer = csv.DictWriter(buffer, _FIELDS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(values)
     return buffer.getvalue()

@@ -40,6 +40,8 @@ class Planned:
     table: str
     row: str
     column: str
+    noise: str
+    """As tables name it."""
     config: Config
     labels: Draw | None
     """Of a noise that is a file of labels."""
@@ -47,7 +49,7 @@ class Planned:
     def tags(self) -> dict[str, str]:
         """What the run may be chosen by."""
         config = self.config
-        return {"table": self.table, "data": config.data, "noise": config.noise_name, "method": config.method}
+        return {"table": self.table, "data": config.data, "noise": self.noise, "method": config.method}
 
 
 @dataclass(frozen=True)
@@ -65,11 +67,18 @@ class TablePlan:
     """Settings with several values. The last one makes the columns, and then the methods do not."""
     printed: str | None
     """Which of the paper's tables these cells stand in."""
+    all_methods: tuple[str, ...]
+    """Those of the whole table, when this is a part of it: a setting of any of them may stand in it."""
 
     @cached_property
     def planned(self) -> tuple[Planned, ...]:
         """The runs of the table, cell by cell."""
-        return tuple(self._runs())
+        runs = tuple(self._runs())
+        if len({(run.row, run.column, run.config.init_seed) for run in runs}) != len(runs):
+            raise SettingError(
+                f"two noises or two swept values of the table {self.title!r} have the same name: each run counts once"
+            )
+        return runs
 
     def _runs(self) -> Iterator[Planned]:
         for noise, method, swept, _ in self._cells():
@@ -80,7 +89,8 @@ class TablePlan:
                 config = recipe(
                     self.data, noise=kind, rate=rate, method=method, name=self.recipe, seed=seed, **settings
                 )
-                yield Planned(self.title, *self._place(config.noise_name, method, swept), config, labels)
+                name = noise_label(noise)
+                yield Planned(self.title, *self._place(name, method, swept), name, config, labels)
 
     def _cells(self) -> Iterator[tuple[str, str, dict[str, Any], tuple[int, ...]]]:
         """Noise, method and swept settings of each cell, and which of their values these settings have."""
@@ -98,7 +108,7 @@ class TablePlan:
 
     def _settings_for(self, method: str, swept: Mapping[str, Any], rate: float | None) -> dict[str, Any]:
         """The settings of a cell, less those that only other methods of the table have."""
-        others = {name for other in self.methods for name in catalogue.settings_of(other)}
+        others = {name for other in self.all_methods for name in catalogue.settings_of(other)}
         mine = catalogue.settings_of(method)
         chosen = {key: value for key, value in self.settings.items() if key in mine or key not in others}
         return chosen | {key: _of_the_rate(value, rate) for key, value in swept.items()}
@@ -109,9 +119,10 @@ class TablePlan:
             return {}
         found = {}
         for noise, method, swept, places in self._cells():
-            printed = paper.printed(self.printed, noise, places if self.sweep else paper.column(method))
+            name = noise_label(noise)
+            printed = paper.printed(self.printed, name, places if self.sweep else paper.column(method))
             if printed is not None:
-                found[self._place(noise, method, swept)] = printed
+                found[self._place(name, method, swept)] = printed
         return found
 
 
@@ -142,12 +153,13 @@ class Grid:
         """
         known = {(kind, value) for planned in self.planned() for kind, value in planned.tags().items()}
         chosen: dict[str, set[str]] = {}
-        for word in words:
-            kinds = {kind for kind, value in known if value == word}
+        for asked in words:
+            word = noise_label(asked)
+            kinds = {kind for kind, value in known if value in (asked, word)}
             if not kinds:
-                raise unknown("part of the grid", word, sorted({value for _, value in known}))
+                raise unknown("part of the grid", asked, sorted({value for _, value in known}))
             for kind in kinds:
-                chosen.setdefault(kind, set()).add(word)
+                chosen.setdefault(kind, set()).add(word if kind == "noise" else asked)
 
         def part(kind: str, values: Sequence[str]) -> tuple[str, ...]:
             return tuple(value for value in values if kind not in chosen or value in chosen[kind])
@@ -155,7 +167,7 @@ class Grid:
         tables = [
             replace(
                 table,
-                noises=tuple(noise for noise in table.noises if part("noise", [_shown(table, noise)])),
+                noises=tuple(noise for noise in table.noises if part("noise", [noise_label(noise)])),
                 methods=part("method", table.methods),
             )
             for table in self.tables
@@ -172,11 +184,6 @@ class Grid:
             raise SettingError(f"seeds is {seeds}: give at least one")
         tables = tuple(replace(table, seeds=tuple(range(1, seeds + 1))) for table in self.tables)
         return replace(self, tables=tables)
-
-
-def _shown(table: TablePlan, noise: str) -> str:
-    """The noise as tables name it."""
-    return next(planned.config.noise_name for planned in replace(table, noises=(noise,)).planned)
 
 
 def built_in() -> dict[str, Path]:
@@ -203,14 +210,18 @@ def read_grid(name: str) -> Grid:
     title = values.get("title", path.stem)
     plans = []
     for table in tables:
-        merged = values | table | {"settings": values.get("settings", {}) | table.get("settings", {})}
-        plans.append(_table(path.name, {"title": title} | merged))
+        settings = [each.get("settings", {}) for each in (values, table)]
+        for each in settings:
+            _check(path.name, "settings", each)
+        merged = {"title": title} | values | table | {"settings": settings[0] | settings[1]}
+        plans.append(_table(path, merged))
     if len({plan.title for plan in plans}) != len(plans):
         raise SettingError(f"two tables of the grid {path.name} have the same title: give each its own")
     return Grid(title if isinstance(title, str) else path.stem, tuple(plans))
 
 
-def _table(grid: str, values: dict[str, Any]) -> TablePlan:
+def _table(path: Path, values: dict[str, Any]) -> TablePlan:
+    grid = path.name
     if values.get("methods", "all") == "all":
         values["methods"] = in_order(catalogue.entries())
     for key, value in values.items():
@@ -227,15 +238,22 @@ def _table(grid: str, values: dict[str, Any]) -> TablePlan:
             raise SettingError(f"sweep of the grid {grid} has no list for {key}: write it like {_KEYS['sweep'][1]}")
     return TablePlan(
         title=values["title"],
-        data=values["data"],
-        noises=tuple(values["noises"]),
+        data=_beside(path, values["data"]),
+        noises=tuple(_beside(path, noise) for noise in values["noises"]),
         methods=tuple(values["methods"]),
         seeds=tuple(values.get("seeds", [1])),
         recipe=values.get("recipe"),
         settings=settings,
         sweep={key: tuple(each) for key, each in sweep.items()},
         printed=_printed(grid, values),
+        all_methods=tuple(values["methods"]),
     )
+
+
+def _beside(grid: Path, name: str) -> str:
+    """A file that lies beside the grid by its path from here, so that a grid can be run from anywhere."""
+    file = grid.parent / name
+    return str(file) if Path(name).suffix and file.is_file() else name
 
 
 def _printed(grid: str, values: Mapping[str, Any]) -> str | None:
@@ -246,7 +264,10 @@ def _printed(grid: str, values: Mapping[str, Any]) -> str | None:
     known = [key for key, value in paper.tables().items() if isinstance(value, dict)]
     if name not in known:
         raise unknown(f"printed table in the grid {grid}", name, known)
-    if sweep and paper.lengths(name) != tuple(map(len, sweep.values())):
+    swept = tuple(map(len, sweep.values()))
+    if name in paper.DATASETS if sweep else name not in paper.DATASETS:
+        raise SettingError(f"the printed table {name} has {'no' if sweep else 'a'} sweep, the grid {grid} is otherwise")
+    if sweep and paper.lengths(name) != swept:
         raise SettingError(f"the grid {grid} sweeps other values than the printed table {name}")
     return str(name)
 
@@ -275,6 +296,14 @@ def _of_the_rate(value: Any, rate: float | None) -> Any:
     if rate is None:
         raise SettingError(f"{value!r} needs a noise with a rate, such as pair-45")
     return round(float(match[1]) * rate, 10)
+
+
+def noise_label(noise: str) -> str:
+    """A noise as tables name it: pair-45, none, or the name of its file without the folder and the ending."""
+    kind, rate = parse_noise(noise)
+    if rate is not None:
+        return f"{kind}-{100 * rate:.4g}"
+    return Path(noise).stem if noise.endswith((".csv", ".npy", ".npz")) else noise
 
 
 def parse_noise(name: str) -> tuple[str, float | None]:

@@ -148,6 +148,7 @@ def _work(pipe: Connection, how: tuple[Any, ...]) -> None:
         os.setsid()  # Ctrl-C in the terminal goes to the parent alone, which hands it on once
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     told = 0.0
+    job: Job
 
     def tell(word: Any) -> None:
         nonlocal told
@@ -156,7 +157,7 @@ def _work(pipe: Connection, how: tuple[Any, ...]) -> None:
             return
         told = now
         try:
-            pipe.send(word)
+            pipe.send(word if isinstance(word, Progress) else f"{job.name}: {word}")
         except OSError:
             raise InterruptedRun("the process that gave the job is gone") from None
 
@@ -164,5 +165,5 @@ def _work(pipe: Connection, how: tuple[Any, ...]) -> None:
     worker = Worker(Runner(out, device, threads, checkpoint_every, on_progress=tell, on_message=tell))
     with contextlib.suppress(EOFError, OSError, KeyboardInterrupt, InterruptedRun):
         while True:
-            job: Job = pipe.recv()
+            job = pipe.recv()
             pipe.send(Ended(worker.make(job)))

@@ -1,5 +1,6 @@
 """How far a grid is: read from its run folders, so that any process on any machine that sees them can tell."""
 
+import contextlib
 import statistics
 from collections import Counter
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from coteach.bench.jobs import Job
+from coteach.errors import CoteachError
 from coteach.results.folder import RunFolder
 
 
@@ -42,16 +44,36 @@ def state_of(folder: RunFolder) -> State:
 
 
 def standings(jobs: Sequence[Job], out: Path) -> list[Standing]:
-    """Where each job of a grid stands."""
+    """Where each job of a grid stands. A run that differs only in how a step is computed counts, as in tables."""
+    others = _by_experiment(out)
     found = []
     for job in jobs:
         folder = RunFolder(out / job.name)
+        if not folder.path.exists():
+            folder = others.get(job.config.experiment, folder)
         state = state_of(folder)
         if state is State.DONE:
             found.append(Standing(job, state, job.config.epochs, float(folder.summary()["seconds"])))
         else:
-            found.append(Standing(job, state, len(folder.epochs()), None))
+            found.append(Standing(job, state, _finished_epochs(folder), None))
     return found
+
+
+def _by_experiment(out: Path) -> dict[str, RunFolder]:
+    """The run folders by what they are an answer to."""
+    found = {}
+    for file in sorted(out.glob("*/config.json")):
+        folder = RunFolder(file.parent)
+        with contextlib.suppress(CoteachError):  # it is none of this grid's
+            found[folder.config().experiment] = folder
+    return found
+
+
+def _finished_epochs(folder: RunFolder) -> int:
+    try:
+        return len(folder.epochs())
+    except CoteachError:
+        return 0  # damaged: the run writes it anew
 
 
 def counts(found: Sequence[Standing]) -> dict[State, int]:
@@ -60,10 +82,10 @@ def counts(found: Sequence[Standing]) -> dict[State, int]:
     return {state: number[state] for state in State}
 
 
-def seconds_left(found: Sequence[Standing]) -> float | None:
-    """The work that is left, one run at a time, judged by the runs that are done; None if none can judge it.
+def seconds_left(found: Sequence[Standing]) -> tuple[float, list[str]]:
+    """The work that is left, one run at a time, and the data for which it is not known.
 
-    A run is judged by those of its method on its data, else by those on its data.
+    A run is judged by the finished ones of its method on its data, else by those on its data.
     """
     speeds: dict[tuple[str, ...], list[float]] = {}
     for standing in found:
@@ -71,15 +93,16 @@ def seconds_left(found: Sequence[Standing]) -> float | None:
             pace = standing.seconds / standing.job.config.epochs
             for key in _kinds(standing.job):
                 speeds.setdefault(key, []).append(pace)
-    total = 0.0
+    total, unknown = 0.0, []
     for standing in found:
         left = standing.job.config.epochs - standing.epochs
         if standing.state is not State.DONE and left:
             known = next((speeds[key] for key in _kinds(standing.job) if key in speeds), None)
             if known is None:
-                return None
-            total += left * statistics.median(known)
-    return total
+                unknown.append(standing.job.config.data)
+            else:
+                total += left * statistics.median(known)
+    return total, list(dict.fromkeys(unknown))
 
 
 def _kinds(job: Job) -> list[tuple[str, ...]]:

@@ -1,5 +1,6 @@
 """`coteach bench`: every run of a grid, and their tables. `coteach bench status`: how far it is."""
 
+import contextlib
 import json
 import sys
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ class Ask(Part):
     engine: Literal["here", "processes", "ray"] = "here"
     """Where runs are made: one after another here, several at once in processes of their own, or on a Ray cluster."""
     workers: int = 0
-    """How many runs at once, in processes; 0 for one a core. On a cluster its resources decide."""
+    """How many runs at once, in processes; 0 for one a core, or one on a GPU. On a cluster its resources decide."""
     address: str = "auto"
     """Address of the Ray cluster: auto for the one that this machine is part of, local to start one here."""
     device: str = "auto"
@@ -73,15 +74,17 @@ def main(argv: list[str]) -> int:
 
     grid = ask.read()
     _check(grid)
-    if ask.publish is not None:
-        with storage_errors(ask.publish, "write into"):
-            ask.publish.mkdir(parents=True, exist_ok=True)
+    for folder in (ask.out, ask.publish):
+        if folder is not None:
+            with storage_errors(folder, "write into"):
+                folder.mkdir(parents=True, exist_ok=True)
     results, failures = _run(ask, grid)
-    for name, error in failures.items():
-        log = ask.out / name / "failure.log"
-        print(f"coteach: failed: {name}: {error}" + (f" ({log})" if log.exists() else ""), file=sys.stderr)
+    with contextlib.suppress(BrokenPipeError):  # nobody may read it; the tables are still to come
+        for name, error in failures.items():
+            log = ask.out / name / "failure.log"
+            print(f"coteach: failed: {name}: {error}" + (f" ({log})" if log.exists() else ""), file=sys.stderr)
     shown = tables(grid, Collection(results), LAST_TEN)
-    if ask.publish is not None:
+    if ask.publish is not None and not ask.only and ask.seeds is None:  # a part must not replace the whole
         missing = f"\n{len(failures)} runs failed and are not in the tables.\n" if failures else ""
         write_over(ask.publish / "tables.md", "\n".join(map(markdown, shown)) + missing)
     if ask.json:
@@ -108,7 +111,7 @@ def _check(grid: "Grid") -> None:
 def _run(ask: Ask, grid: "Grid") -> "tuple[list[Result], dict[str, str]]":
     """Make what is missing; answers all results, and for each run that failed its error."""
     from coteach.bench.jobs import Listener
-    from coteach.errors import CoteachError
+    from coteach.errors import CoteachError, StorageError
     from coteach.progress import RunProgress
     from coteach.results.folder import RunFolder
     from coteach.results.publish import publish
@@ -121,9 +124,10 @@ def _run(ask: Ask, grid: "Grid") -> "tuple[list[Result], dict[str, str]]":
         """Count a run that is over."""
         try:
             if error is None:
-                results.append(read_result(ask.out / job.name))
+                result = read_result(ask.out / job.name)
                 if ask.publish is not None:
-                    publish(results[-1:], ask.publish)
+                    publish([result], ask.publish)
+                results.append(result)
         except CoteachError as lost:
             error = str(lost)
         if error is not None:
@@ -132,6 +136,11 @@ def _run(ask: Ask, grid: "Grid") -> "tuple[list[Result], dict[str, str]]":
     with RunProgress(of_many=True) as progress:
 
         def end(job: "Job", failure: "Failure | None") -> None:
+            progress.end(job.name)
+            folder = RunFolder(ask.out / job.name)
+            if failure is not None and not folder.failed:
+                with contextlib.suppress(StorageError):  # the cause of the failure may be the disk
+                    folder.fail(failure.log)
             take(job, None if failure is None else failure.error)
             what = "failed" if job.name in failures else "done"
             progress.message(f"{len(results) + len(failures)} of {len(jobs)} {what}: {job.name}")
@@ -169,7 +178,7 @@ def _make(ask: Ask, jobs: "list[Job]", runner: "Runner", listener: "Listener") -
     from coteach.bench.here import run_here
     from coteach.bench.processes import run_in_processes
     from coteach.errors import SettingError
-    from coteach.training.device import allowed_cores
+    from coteach.training.device import allowed_cores, choose_device
 
     if ask.engine != "processes" and ask.workers:
         raise SettingError(f"workers goes with --engine processes, the engine is {ask.engine}: leave one out")
@@ -177,7 +186,8 @@ def _make(ask: Ask, jobs: "list[Job]", runner: "Runner", listener: "Listener") -
         case "here":
             run_here(jobs, runner, listener)
         case "processes":
-            workers = ask.workers or allowed_cores()
+            on_gpu = choose_device(ask.device).type == "cuda"
+            workers = ask.workers or (1 if on_gpu else allowed_cores())  # one run fills a GPU
             threads = ask.threads or max(allowed_cores() // max(workers, 1), 1)
             run_in_processes(jobs, replace(runner, threads=threads), listener, workers)
         case "ray":
@@ -194,10 +204,11 @@ def _status(argv: list[str]) -> int:
     from coteach.results.run import Runner
 
     found = standings(_jobs(ask.read(), Runner(ask.out, ask.device), ask.engine, ask.address), ask.out)
-    number, left = counts(found), seconds_left(found)
+    number, (left, unknown) = counts(found), seconds_left(found)
     if ask.json:
         runs = [{"run": each.job.name, "state": each.state, "epochs": each.epochs} for each in found]
-        json.dump({"counts": number, "seconds_left": left, "runs": runs}, sys.stdout, indent=2)
+        known = {"seconds_left": left, "not_known_for": unknown}
+        json.dump({"counts": number, **known, "runs": runs}, sys.stdout, indent=2)
         print()
         return 0
     print(", ".join(f"{many} {state}" for state, many in number.items()) + f", of {len(found)} runs")
@@ -207,5 +218,7 @@ def _status(argv: list[str]) -> int:
         elif each.state is State.FAILED:
             print(f"failed   {each.job.name}  {ask.out / each.job.name / 'failure.log'}")
     if number[State.DONE] < len(found):
-        print("time left: " + ("unknown until a run is done" if left is None else f"{duration(left)}, one at a time"))
+        parts = [f"{duration(left)}, one at a time"] if left else []
+        parts += [f"unknown for {data} until a run of it is done" for data in unknown]
+        print("time left: " + "; ".join(parts))
     return 0

@@ -7,7 +7,7 @@ from typing import Literal
 
 import tyro
 
-from coteach.cli.grids import Part
+from coteach.cli.grids import Part, say_passed_over
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,13 @@ def main(argv: list[str]) -> int:
     from coteach.results.collection import read_runs
 
     grid, runs = ask.read(), read_runs(ask.runs)
+    say_passed_over(runs)
     for path in draw(grid, runs, ask.out, ask.formats):
         print(path)
-    for chart in charts(grid, runs):
+    drawn = charts(grid, runs)
+    there = {chart.title for chart in drawn if not chart.empty}
+    for chart in drawn:
         if chart.empty:
-            print(f"no figure of {chart.title}, {chart.measure}: no runs in {ask.runs}", file=sys.stderr)
+            why = "no method there leaves samples out" if chart.title in there else f"no runs in {ask.runs}"
+            print(f"no figure of {chart.title}, {chart.measure}: {why}", file=sys.stderr)
     return 0

@@ -1,5 +1,6 @@
 """What the commands about a grid share: which grid, which part of it, and where its runs are."""
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,6 +8,7 @@ import tyro
 
 if TYPE_CHECKING:
     from coteach.bench.grid import Grid
+    from coteach.results.collection import Collection
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Part:
     only: tuple[str, ...] = ()
     """Only these tables, data, noises and methods, such as --only mnist pair-45 co-teaching."""
     seeds: int | None = None
-    """Only the seeds from 1 to this number."""
+    """The seeds from 1 to this number instead of the grid's."""
 
     def read(self) -> "Grid":
         """The part of the grid that is asked for."""
@@ -28,3 +30,9 @@ class Part:
         if self.only:
             grid = grid.only(self.only)
         return grid if self.seeds is None else grid.repeated(self.seeds)
+
+
+def say_passed_over(runs: "Collection") -> None:
+    """Name what could not be read."""
+    for cause in runs.passed_over:
+        print(f"coteach: passed over: {cause}", file=sys.stderr)

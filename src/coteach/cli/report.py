@@ -7,7 +7,7 @@ from typing import Literal
 
 import tyro
 
-from coteach.cli.grids import Part
+from coteach.cli.grids import Part, say_passed_over
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,9 @@ def main(argv: list[str]) -> int:
     from coteach.storage import write_over
 
     command = shlex.join(["coteach", "report", *argv])
-    page = build(ask.read(), read_runs(ask.runs), CHOICES[ask.number], ask.out.parent, command)
+    runs = read_runs(ask.runs)
+    say_passed_over(runs)
+    page = build(ask.read(), runs, CHOICES[ask.number], ask.out.parent, command)
     write_over(ask.out, render(page))
     done = sum(run.done for run in page.runs)
     print(f"{ask.out}: {done} of {len(page.runs)} runs")

@@ -8,7 +8,7 @@ from typing import Literal
 
 import tyro
 
-from coteach.cli.grids import Part
+from coteach.cli.grids import Part, say_passed_over
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,9 @@ def main(argv: list[str]) -> int:
     from coteach.progress import console
     from coteach.results.collection import read_runs
 
-    found = tables(ask.read(), read_runs(ask.runs), CHOICES[ask.number], *ask.measure)
+    runs = read_runs(ask.runs)
+    say_passed_over(runs)
+    found = tables(ask.read(), runs, CHOICES[ask.number], *ask.measure)
     match ask.format:
         case "text":
             for each in found:

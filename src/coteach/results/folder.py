@@ -11,7 +11,7 @@ summary.json           written last: it means that the run is done
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import filelock
 
 from coteach.config import Config
-from coteach.errors import DataError, StorageError
+from coteach.errors import DataError, SettingError, StorageError
 from coteach.noise import Draw, save_draw
 from coteach.storage import storage_errors, write_over
 from coteach.training.loop import EpochRecord
@@ -38,15 +38,21 @@ class RunFolder:
         self.failure_file = path / "failure.log"
 
     @contextmanager
-    def claimed(self, *, wait: bool = False) -> Iterator[None]:
-        """Hold the folder for this process; a second one is refused, or waits. A kill ends the claim too."""
-        lock = filelock.FileLock(self.path / ".lock", timeout=-1 if wait else 0)
+    def claimed(self, *, on_wait: Callable[[str], None] | None = None) -> Iterator[None]:
+        """Hold the folder for this process; a second one is refused, or says so with `on_wait` and waits.
+
+        A kill ends the claim too.
+        """
+        lock = filelock.FileLock(self.path / ".lock", timeout=0)
         with storage_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             try:
                 lock.acquire()
             except filelock.Timeout:
-                raise StorageError(f"another process is working on {self.path}: wait for it, or stop it") from None
+                if on_wait is None:
+                    raise StorageError(f"another process is working on {self.path}: wait for it, or stop it") from None
+                on_wait(f"{self.path.name} is being made by another process: waiting for it")
+                lock.acquire(timeout=-1)
         try:
             yield
         finally:
@@ -91,11 +97,18 @@ class RunFolder:
 
     def config(self) -> Config:
         """The config that the run was started with."""
-        return Config.from_dict(self._read_json(self.config_file))
+        try:
+            return Config.from_dict(self._read_json(self.config_file))
+        except (SettingError, TypeError) as error:
+            raise DataError(f"{self.config_file} is not of this version of coteach: {error}") from error
 
     def summary(self) -> dict[str, Any]:
         """What the run's last act wrote."""
-        return self._read_json(self.summary_file)
+        summary = self._read_json(self.summary_file)
+        for key in ("seconds", "environment"):
+            if key not in summary:
+                raise DataError(f"{self.summary_file} is damaged (it has no {key}): delete the folder and run again")
+        return summary
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Declare the run done."""

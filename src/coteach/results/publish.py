@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from coteach.config import Config
-from coteach.errors import DataError, StorageError
+from coteach.errors import DataError, SettingError, StorageError
 from coteach.results.run import Result
 from coteach.storage import write_over
 from coteach.training.loop import EpochRecord
@@ -37,8 +37,8 @@ def read_published(path: Path) -> Result:
         return Result(Config.from_dict(content["config"]), path, records, content["summary"], already_done=True)
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise DataError(f"{path} is no published run ({error!r}): take it out of the folder") from error
+    except (ValueError, KeyError, TypeError, IndexError, SettingError) as error:
+        raise DataError(f"{path} is no published run ({error}): take it out of the folder") from error
 
 
 def publish(results: list[Result], folder: Path) -> None:

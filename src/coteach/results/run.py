@@ -61,14 +61,14 @@ class Result:
     """Whether the folder held the finished run before this call."""
 
 
-def read_result(path: Path | str) -> Result:
-    """The finished run in a folder."""
+def read_result(path: Path | str, *, weights: bool = True) -> Result:
+    """The finished run in a folder; `weights` says whether its networks must be there."""
     path = Path(path)
     folder = RunFolder(path)
     if not folder.done:
         raise DataError(f"{path} holds no finished run: run it to its end first")
     config, epochs = folder.config(), folder.epochs()
-    if len(epochs) != config.epochs or not folder.weights_file.exists():
+    if len(epochs) != config.epochs or (weights and not folder.weights_file.exists()):
         raise DataError(f"{path} has lost a part of its finished run: delete the folder and run again")
     return Result(config, path, epochs, folder.summary(), already_done=True)
 
@@ -78,11 +78,15 @@ def whole(config: Config, device: torch.device, network: Network | None = None) 
     config = settled(config, device)
     if network is not None:
         config = replace(config, network=f"{network.__module__}:{getattr(network, '__qualname__', 'network')}")
+    return replace(config, inputs=replace(config.inputs, **sources(config, network)))
+
+
+def sources(config: Config, network: Network | None = None) -> dict[str, Any]:
+    """Hashes of the sources that a config depends on, as they are now."""
+    found: dict[str, Any] = {"method_sha256": catalogue.source_sha256(config.method)}
     if ":" in config.network:
-        sha256 = source_sha256(network or function_named(config.network))
-        config = replace(config, inputs=replace(config.inputs, network_sha256=sha256))
-    method_sha256 = catalogue.source_sha256(config.method)
-    return replace(config, inputs=replace(config.inputs, method_sha256=method_sha256))
+        found["network_sha256"] = source_sha256(network or function_named(config.network))
+    return found
 
 
 def run(
@@ -153,7 +157,7 @@ class Runner:
             if isinstance(trainer.batches.samples, Streamed):
                 size = (dataset.x_train.nbytes + dataset.x_test.nbytes) / 2**30
                 self.on_message(f"{size:.1f} GiB of data are too much for the device's memory: streaming them to it")
-            with folder.claimed(wait=wait):
+            with folder.claimed(on_wait=self.on_message if wait else None):
                 waited = folder.done  # another process finished it in the meantime
                 if not waited:
                     self._work(trainer, folder, dataset, draw)

@@ -28,6 +28,7 @@ def fits(size: int, device: torch.device, room: int | None = None) -> bool:
     if device.type != "cuda":
         return True  # they lie there already
     free, _ = torch.cuda.mem_get_info(device)
+    free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # torch's own, to be used again
     return size <= (free // 2 if room is None else room)
 
 

@@ -153,7 +153,7 @@ class _Driver:
                 case Progress() if name in under_way:
                     self._listener.on_progress(word)
                 case str():
-                    self._listener.on_message(word)
+                    self._listener.on_message(f"{name}: {word}")
 
     def _take(self, job: Job, task: Any) -> None:
         """Take in the end of a job."""

@@ -147,7 +147,7 @@ def bring(files: Mapping[str, bytes], path: Path) -> None:
     folder = RunFolder(path)
     if not files or folder.done:
         return
-    with folder.claimed(wait=True):
+    with folder.claimed(on_wait=lambda message: None):
         if folder.done:
             return
         for name in sorted(files, key=folder.summary_file.name.__eq__):
