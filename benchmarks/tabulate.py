@@ -33,7 +33,7 @@ def write_runs(grid: Grid, out: Path) -> int:
         numbers = rng.random((config.epochs, 4, networks))
         folder.rewrite_epochs(EpochRecord(i + 1, *map(tuple, numbers[i].tolist())) for i in range(config.epochs))
         folder.weights_file.touch()
-        folder.summary_file.write_text(json.dumps({"seconds": 1.0}))
+        folder.summary_file.write_text(json.dumps({"seconds": 1.0, "environment": {}}))
     return len(runs)
 
 
