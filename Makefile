@@ -9,7 +9,7 @@ demo: $(VENV)/ready
 	$(VENV)/bin/coteach demo
 
 test: $(VENV)/ready-for-tests lint
-	$(VENV)/bin/pytest --numprocesses 2
+	$(VENV)/bin/pytest --numprocesses 3
 
 lint: $(VENV)/ready-for-tests
 	$(VENV)/bin/ruff check .

@@ -6,6 +6,7 @@ bits from any step is a contract test in test_methods.py.
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -49,7 +50,7 @@ def test_killed_at_random_moments(tmp_path, method, monkeypatch):
     folder = runs / whole.name
     stages = len(list(whole.parent.iterdir()))  # a two-stage method has a folder for each
     hit = set()
-    for attempt in range(20):
+    for attempt in range(40):
         if attempt > 1 and len(hit) == stages:
             break
         before = alive(runs)
@@ -61,6 +62,8 @@ def test_killed_at_random_moments(tmp_path, method, monkeypatch):
             hit.add(len(list(runs.iterdir())))
             process.send_signal(signal.SIGKILL)
         process.wait()
+        if (folder / "summary.json").exists() and len(hit) < stages:
+            shutil.rmtree(runs)  # it slipped through to its end: once more from the start
     assert len(hit) == stages, "not every stage was killed"
     monkeypatch.chdir(tmp_path / "killed")
     assert main([*WORDS, "--method", method]) == 0
