@@ -361,3 +361,12 @@ def test_the_authors_recipe_runs_as_theirs(tmp_path):
 
 def test_the_interrupted_run_has_its_own_exit_code():
     assert run_module.InterruptedRun("").exit_code == 130
+
+
+def test_what_a_kill_left_half_written_goes_with_the_checkpoints(quick, tmp_path):
+    config = quick()
+    folder = run(config, tmp_path).path
+    (folder / "summary.json").unlink()  # as if it had been killed at its end, and once in the middle of a checkpoint
+    (folder / ".checkpoint.new.pt.999999999.part").write_bytes(b"half")
+    run(config, tmp_path)
+    assert [file.name for file in folder.iterdir() if "checkpoint" in file.name] == []

@@ -29,6 +29,11 @@ def storage_errors(path: Path, doing: str = "write") -> Iterator[None]:
         raise StorageError(f"cannot {doing} {path}: {cause}") from error
 
 
+def unfinished(path: Path) -> list[Path]:
+    """What processes that write `path`, or were killed while they did, have beside it."""
+    return list(path.parent.glob(f".{path.name}.*.part"))
+
+
 @contextmanager
 def written_over(path: Path) -> Iterator[BinaryIO]:
     """A file to write beside `path`, renamed over it at the end; on any failure the old one stays as it was.
@@ -38,7 +43,7 @@ def written_over(path: Path) -> Iterator[BinaryIO]:
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        for left in path.parent.glob(f".{path.name}.*.part"):
+        for left in unfinished(path):
             if not _alive(left.name.split(".")[-2]):
                 left.unlink(missing_ok=True)
         try:

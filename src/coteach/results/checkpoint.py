@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from coteach.storage import storage_errors, written_over
+from coteach.storage import storage_errors, unfinished, written_over
 
 _MAGIC = b"coteach checkpoint 1\n"
 
@@ -45,8 +45,8 @@ class Checkpoints:
         return None, warnings
 
     def remove(self) -> None:
-        """Delete both, once the run is done."""
-        for path in (self.newest, self.previous, self._fresh):
+        """Delete them, once the run is done, and what a kill left half written."""
+        for path in (self.newest, self.previous, self._fresh, *unfinished(self._fresh)):
             path.unlink(missing_ok=True)
 
 
