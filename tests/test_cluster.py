@@ -152,7 +152,7 @@ def kill_hard(cluster, node):
 def test_a_node_dies_in_the_middle_of_a_run(head, node, tmp_path, here):
     out = tmp_path / "cluster"
     runner = Runner(out, checkpoint_every=0.1)
-    runs = grid(tmp_path, 10, ["pair-45", "symmetric-20"], seeds=[1, 2])
+    runs = grid(tmp_path, 60, ["pair-45", "symmetric-20"], seeds=[1, 2])
     jobs = jobs_on_cluster(runs, runner, "auto")
     assert jobs == jobs_of(runs, torch.device("cpu"))
     assert len(jobs) == 8
@@ -166,7 +166,7 @@ def test_a_node_dies_in_the_middle_of_a_run(head, node, tmp_path, here):
 
     def kill():
         while not hit and not over.wait(0.01):
-            running = [name for name in under_way(out) if len(RunFolder(out / name).epochs()) <= 5]
+            running = [name for name in under_way(out) if len(RunFolder(out / name).epochs()) <= 45]
             if len(ended) >= 2 and len(running) == 2:  # one on each node, and neither near its end
                 hit.extend(running)
                 kill_hard(head, node)
