@@ -242,14 +242,19 @@ def test_a_first_stage_is_one_job_and_comes_before_those_that_need_it(jobs):
 
 
 def test_processes_make_the_same_bits_and_survive_a_kill(jobs, tmp_path):
-    """Two workers; the first one that trains is killed, and its run goes on in another."""
+    """Two workers are killed in the middle of a run, and the runs go on in others."""
     killed, said, ended = [], [], []
 
     def kill(progress):
-        if not killed and progress.epoch >= 3:
-            killed.append(progress.config.name)
-            for process in multiprocessing.active_children():
-                os.kill(process.pid, signal.SIGKILL)
+        if killed or progress.epoch < 3:
+            return
+        workers = multiprocessing.active_children()
+        for process in workers:  # held first, so that no run ends between the look and the kill
+            os.kill(process.pid, signal.SIGSTOP)
+        saved = {path.parent for path in (tmp_path / "many").glob("*/checkpoint.pt")}
+        killed.extend(folder for folder in saved if not (folder / "summary.json").exists())
+        for process in workers:
+            os.kill(process.pid, signal.SIGKILL if killed else signal.SIGCONT)
 
     listener = Listener(kill, said.append, lambda job, failure: ended.append((job.name, failure)))
     run_in_processes(jobs, Runner(tmp_path / "many", "cpu", 1, checkpoint_every=0), listener, workers=2)
