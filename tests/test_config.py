@@ -90,6 +90,7 @@ def test_the_papers_recipe():
     assert recipe("cifar100").decay_from == 100
     assert config.settings == {
         "tau": 0.5, "t_k": 10, "c": 1.0, "schedule": "text", "rounding": "up", "divide_again": False,
+        "balanced": False,
     }  # fmt: skip
     assert config.network == "paper-cnn"
 

@@ -47,7 +47,8 @@ def test_a_finished_folder(quick, tmp_path):
     config = quick()
     result = run(config, tmp_path)
     assert result.path == tmp_path / config.name
-    assert files(result.path) == ["config.json", "epochs.jsonl", "labels.npz", "summary.json", "weights.safetensors"]
+    written = ["config.json", "epochs.jsonl", "labels.npz", "model.json", "summary.json"]
+    assert files(result.path) == [*written, "weights.safetensors"]
     assert RunFolder(result.path).config() == config
     assert [record.epoch for record in result.epochs] == [1, 2, 3]
     assert result.summary["noise_rate"] == pytest.approx(0.45, abs=0.03)

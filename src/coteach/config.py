@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from coteach.errors import SettingError, unknown
 from coteach.fields import Field, checked, classes, fields_of
@@ -24,6 +24,25 @@ class Inputs:
     network_sha256: str | None = None
     method_sha256: str | None = None
     matrix: tuple[tuple[float, ...], ...] | None = None
+    warm_up_sha256: str | None = None
+    """Of the weights that the networks start with, if they were trained before."""
+
+
+class Source(NamedTuple):
+    """What it takes to load the data of a run; see the fields of `Config`."""
+
+    data: str
+    label: str = ""
+    test: str = ""
+    image_size: int = 0
+    test_share: float | None = None
+
+
+def data_name(data: str) -> str:
+    """Data as the names of runs have it: a known name, or that of a file or folder, without its path and ending."""
+    path = Path(data)
+    name = path.stem if path.suffix.lower() in (".npz", ".npy", ".csv", ".tsv", ".parquet") else path.name
+    return name.strip(".") or "data"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +54,17 @@ class Config:
     """
 
     data: str
-    """Dataset: digits, mnist, fashion-mnist, cifar10, cifar100, or the path of an .npz file."""
+    """Dataset: digits, mnist, fashion-mnist, cifar10, cifar100, or the path of your own: a folder of images (one
+    subfolder a class), a table or a list of images (.csv, .tsv, .parquet), or arrays (.npz, .npy)."""
+    label: str = ""
+    """Where the labels of your own data are: the column of a table, or the .npy file for an .npy file of samples."""
+    test: str = ""
+    """Path of a test set with right labels, in the same form as your own data; by default the one that comes with
+    the data, else a part of the data is held out."""
+    test_share: float = 0.2
+    """Share of your own data to hold out for testing if there is no test set; 0 for none."""
+    image_size: int = 0
+    """Pixels on each side that image files are brought to; 0 for 32, or their own size if all are small."""
     noise: str = "none"
     """Noise put on the training labels: none, pair, symmetric, the path of a transition matrix (.csv, .npy),
     or the path of saved labels (.npz, from `coteach noise`)."""
@@ -72,6 +101,9 @@ class Config:
     hold_out: float = 0.0
     """Share of the noisy training data to hold out; the weights kept are then those of the epoch with the lowest
     loss on it."""
+    guard: bool = False
+    """Stop with a message when training has collapsed: a class is never picked any more, or the networks are the
+    same. (A loss that is not a number always stops it.)"""
     full_test: bool = True
     """Test on every test sample; no for the authors' way, which leaves out the last short batch."""
 
@@ -97,7 +129,7 @@ class Config:
             if not low <= value <= high:
                 span = f"at least {low}" if value < low else f"at most {high}"
                 raise SettingError(f"{name} is {value}: it must be {span}")
-        for name in ("rate", "beta1", "late_beta1", "dropout", "hold_out"):
+        for name in ("rate", "beta1", "late_beta1", "dropout", "hold_out", "test_share"):
             if not 0 <= getattr(self, name) < 1:
                 raise SettingError(f"{name} is {getattr(self, name):g}: it must be at least 0 and less than 1")
         if self.lr == 0:
@@ -126,9 +158,19 @@ class Config:
         """Eight hex digits that change with any value of the config."""
         values = self.to_dict()
         if self.inputs.data_sha256 is not None:
-            values["data"] = Path(self.data).name  # its content is in the hash; where it lies does not matter
+            for name in ("data", "label", "test"):  # the content is in the hash; where it lies does not matter
+                values[name] = Path(values[name]).name
+        for table in (values, values["settings"], values["inputs"]):
+            for name in _LATER.keys() & table.keys():
+                if table[name] == _LATER[name]:
+                    del table[name]
         text = json.dumps(values, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    @property
+    def source(self) -> "Source":
+        """Where the data come from: two configs with equal sources load the same."""
+        return Source(self.data, self.label, self.test, self.image_size, self.test_share)
 
     @cached_property
     def experiment(self) -> str:
@@ -152,14 +194,20 @@ class Config:
     def name(self) -> str:
         """A readable slug with the hash: the name of the run's folder."""
         seed = f"s{self.init_seed}" if self.init_seed == self.order_seed else f"s{self.init_seed}.{self.order_seed}"
-        return f"{Path(self.data).stem}-{self.noise_name}-{self.method}-{seed}-{self.digest}"
+        return f"{data_name(self.data)}-{self.noise_name}-{self.method}-{seed}-{self.digest}"
 
+
+# What was added after the first results were published. At these values a run keeps the name it had before.
+_LATER = {
+    "guard": False, "balanced": False, "warm_up_sha256": None,
+    "label": "", "test": "", "test_share": 0.2, "image_size": 0,
+}  # fmt: skip
 
 # name, least, most
 _RANGES = [
     ("epochs", 1, 10**6), ("batch_size", 2, 10**6), ("max_steps", 0, 10**9), ("idle_epochs", 0, 10**6),
     ("lr", 0, math.inf), ("decay_from", 0, 10**6), ("noise_seed", 0, 2**63 - 1), ("init_seed", 0, 2**63 - 1),
-    ("order_seed", 0, 2**63 - 1),
+    ("order_seed", 0, 2**63 - 1), ("image_size", 0, 4096),
 ]  # fmt: skip
 
 

@@ -1,7 +1,6 @@
 """Progress of long work: bars on a terminal, plain lines in a pipe. Always on standard error."""
 
 import time
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -9,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from coteach.analysis.numbers import label_precision, over_networks, test_accuracy
+from coteach.config import data_name
 from coteach.results.run import Progress as Standing
 from coteach.training.loop import EpochRecord
 
@@ -57,6 +57,10 @@ class RunProgress:
 
     def step(self, now: Standing) -> None:
         """Take in one step of a run."""
+        if now.over:
+            self.end(now.config.name)
+            self.message(f"{self._title(now)}  ended after {now.epoch - 1} epochs")
+            return
         if self._bars:
             self._show(self._bars, now)
             return
@@ -100,14 +104,15 @@ def console() -> Console:
 
 def measured(record: EpochRecord) -> str:
     """The two numbers that matter of an epoch, in a few characters."""
-    accuracy = over_networks(record, test_accuracy) or 0.0
+    accuracy = over_networks(record, test_accuracy)
     precision = over_networks(record, label_precision)
-    text = f"test {100 * accuracy:.1f} %"
-    return text if precision is None else f"{text}  precision {100 * precision:.1f} %"
+    parts = [] if accuracy is None else [f"test {100 * accuracy:.1f} %"]
+    parts += [] if precision is None else [f"precision {100 * precision:.1f} %"]
+    return "  ".join(parts) or f"loss {sum(record.train_loss) / max(len(record.train_loss), 1):.3f}"
 
 
 def _long_title(now: Standing) -> str:
-    return f"{Path(now.config.data).stem} {now.config.noise_name} {_title(now)}"
+    return f"{data_name(now.config.data)} {now.config.noise_name} {_title(now)}"
 
 
 def _title(now: Standing) -> str:

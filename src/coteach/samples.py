@@ -44,7 +44,7 @@ class Resident:
 
     def take(self, rows: Tensor, *more: Tensor) -> Tensor:
         """Gather them."""
-        return _as_input(self.x[rows])
+        return as_input(self.x[rows])
 
 
 class Streamed:
@@ -68,7 +68,7 @@ class Streamed:
 
     def take(self, rows: Tensor, *more: Tensor) -> Tensor:
         """They are here already."""
-        return _as_input(more[0])
+        return as_input(more[0])
 
 
 class _Slot:
@@ -105,7 +105,7 @@ def _parts(order: Tensor, size: int) -> Iterator[Tensor]:
     return (order[start : start + size] for start in range(0, len(order), size))
 
 
-def _as_input(x: Tensor) -> Tensor:
+def as_input(x: Tensor) -> Tensor:
     """Images [n, h, w, c] as a channels-last view [n, c, h, w]; bytes scaled to [0, 1], other numbers as they are.
 
     The paper neither normalises nor augments.

@@ -64,6 +64,36 @@ def test_a_class_may_be_missing_from_the_test_split_or_have_no_sample_at_all():
     assert dataset.classes == 4
 
 
+@pytest.mark.parametrize("kind", [np.str_, np.bytes_, object, "column"])
+def test_labels_may_be_texts(kind):
+    labels = np.array(["owl", "cat", "owl", "cat", "dog", "dog"])
+    labels = labels[:, np.newaxis] if kind == "column" else labels.astype(kind)
+    dataset = make(y_train=labels, y_test=["dog", "dog", "cat"])
+    assert dataset.class_names == ("cat", "dog", "owl")
+    assert (dataset.y_train.tolist(), dataset.y_test.tolist()) == ([2, 0, 2, 0, 1, 1], [1, 1, 0])
+    ordered = make(y_train=labels, y_test=["dog", "dog", "cat"], class_names=("owl", "dog", "cat", "elk"))
+    assert (ordered.classes, ordered.y_test.tolist()) == (4, [1, 1, 2])
+
+
+def test_texts_that_are_numbers_keep_the_order_of_numbers():
+    dataset = make(y_train=["10", "9", "0", "10", "9", "0"], y_test=["0", "9", "10"])
+    assert dataset.class_names == ("0", "9", "10")
+    assert dataset.y_test.tolist() == [0, 1, 2]
+
+
+def test_a_test_set_need_not_be_given():
+    for test in ({"x_test": None, "y_test": None}, {"x_test": [], "y_test": []}):
+        dataset = make(**test)
+        assert (dataset.x_test.shape, dataset.y_test.shape) == ((0, 4, 4, 1), (0,))
+        assert dataset.x_test.dtype == dataset.x_train.dtype
+
+
+def test_the_fingerprint_is_that_of_the_data_alone():
+    told = make(notes=["told"], ids=list("abcdef"), test_labels="as given", preprocessing={"kind": "images", "size": 4})
+    assert told.fingerprint == make().fingerprint
+    assert make().preprocessing == {"kind": "arrays", "size": 4, "channels": 1}
+
+
 nan = np.zeros((6, 2), np.float32)
 nan[4, 1] = np.nan
 infinite = np.zeros((6, 2), np.float64)
@@ -83,7 +113,10 @@ infinite[2, 0] = 1e300  # finite until it becomes float32
         ({"x_test": np.zeros((3, 4, 4, 1), np.float32)}, "x_train is uint8 and x_test is float32"),
         ({"y_train": [0, 1, 0.5, 0, 1, 2]}, "y_train holds labels that are not integers"),
         ({"y_train": [0, 1, np.nan, 0, 1, 2]}, "y_train holds labels that are not integers"),
-        ({"y_train": list("abcabc")}, "y_train holds labels that are not integers"),
+        ({"y_train": list("abcabc")}, "y_test holds the label '0' .*, which is no class of the training data"),
+        ({"y_train": ["a", "b", "", "a", "b", "c"], "y_test": list("abc")}, "y_train has an empty label .* sample 2"),
+        ({"x_test": None}, "x_test is missing: give both or neither"),
+        ({"ids": ["a"]}, "1 ids for 6 training samples"),
         ({"y_train": np.eye(6)}, r"y_train has shape \(6, 6\): give one integer for each sample"),
         ({"y_train": [0, 1, -2, 0, 1, 2]}, "y_train holds the negative label -2"),
         ({"y_test": [0, 1, 3], "class_names": "abc"}, "label 3 is out of range, at most 3 classes"),

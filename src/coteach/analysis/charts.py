@@ -4,12 +4,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from coteach.analysis.numbers import MEASURES, Measure, over_networks
 from coteach.bench.grid import Grid, TablePlan
+from coteach.config import data_name
 from coteach.results.collection import Collection
 from coteach.results.run import Result
 from coteach.training.loop import EpochRecord
@@ -80,11 +80,11 @@ def line(method: str, repetitions: Sequence[Sequence[EpochRecord]], measure: Mea
 def charts(grid: Grid, runs: Collection) -> list[Chart]:
     """Every chart of a grid, the paper's Figures 3 to 6: for each table without a sweep, one a measure."""
     plans = [plan for plan in grid.tables if not plan.sweep]
-    datasets = Counter(Path(plan.data).stem for plan in plans)
+    datasets = Counter(data_name(plan.data) for plan in plans)
     found: list[Chart] = []
     for plan in plans:
         cells = _cells(plan, runs)
-        data = Path(plan.data).stem
+        data = data_name(plan.data)
         title = data if datasets[data] == 1 else f"{data}, {plan.title}"
         for label, measure in MEASURES.values():
             # what a method that takes every sample picks is as clean as the data: no line worth drawing

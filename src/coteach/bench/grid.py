@@ -11,6 +11,7 @@ from typing import Any
 
 from coteach import paper
 from coteach.config import Config, read_toml
+from coteach.data import CATALOGUE
 from coteach.errors import SettingError, unknown
 from coteach.methods import catalogue
 from coteach.noise import Draw
@@ -238,12 +239,13 @@ def _table(path: Path, values: dict[str, Any]) -> TablePlan:
             raise SettingError(f"sweep of the grid {grid} has no list for {key}: write it like {_KEYS['sweep'][1]}")
     return TablePlan(
         title=values["title"],
-        data=_beside(path, values["data"]),
+        data=_data_beside(path, values["data"]),
         noises=tuple(_beside(path, noise) for noise in values["noises"]),
         methods=tuple(values["methods"]),
         seeds=tuple(values.get("seeds", [1])),
         recipe=values.get("recipe"),
-        settings=settings,
+        settings=settings
+        | {key: _beside(path, settings[key]) for key in ("label", "test") if isinstance(settings.get(key), str)},
         sweep={key: tuple(each) for key, each in sweep.items()},
         printed=_printed(grid, values),
         all_methods=tuple(values["methods"]),
@@ -254,6 +256,12 @@ def _beside(grid: Path, name: str) -> str:
     """A file that lies beside the grid by its path from here, so that a grid can be run from anywhere."""
     file = grid.parent / name
     return str(file) if Path(name).suffix and file.is_file() else name
+
+
+def _data_beside(grid: Path, name: str) -> str:
+    """Data that lie beside the grid, maybe in a folder, by their path from here."""
+    folder = grid.parent / name
+    return str(folder) if name not in CATALOGUE and folder.is_dir() else _beside(grid, name)
 
 
 def _printed(grid: str, values: Mapping[str, Any]) -> str | None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import torch
 
 from coteach.bench.grid import Grid
-from coteach.config import Config
-from coteach.data import Dataset, load
+from coteach.config import Config, Source
+from coteach.data import Dataset, load_source
 from coteach.errors import CoteachError, StorageError
 from coteach.noise import Draw
 from coteach.recipes import stage_one_of
@@ -109,13 +109,14 @@ class Worker:
     """Makes one job after another in this process. Keeps the last dataset, for the next job mostly has the same."""
 
     runner: Runner
-    _loaded: tuple[str, Dataset] | None = field(default=None, init=False)
+    _loaded: tuple[Source, Dataset] | None = field(default=None, init=False)
 
     def make(self, job: Job, dataset: Dataset | None = None) -> Failure | None:
         """Make the run, or find it done. An interruption is raised, any other error is the answer."""
         folder = RunFolder(self.runner.out / job.name)
         try:
-            self.runner.run(job.config, dataset=dataset or self._dataset(job.config.data), labels=job.labels, wait=True)
+            dataset = dataset or self._dataset(job.config.source)
+            self.runner.run(job.config, dataset=dataset, labels=job.labels, wait=True)
         except InterruptedRun:
             raise
         except CoteachError as error:
@@ -128,8 +129,8 @@ class Worker:
             folder.fail(failure.log)
         return failure
 
-    def _dataset(self, name: str) -> Dataset:
-        if self._loaded is None or self._loaded[0] != name:
+    def _dataset(self, source: Source) -> Dataset:
+        if self._loaded is None or self._loaded[0] != source:
             self._loaded = None  # two large datasets at once may be too much
-            self._loaded = name, load(name)
+            self._loaded = source, load_source(source)
         return self._loaded[1]

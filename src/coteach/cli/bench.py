@@ -14,6 +14,7 @@ from coteach.cli.grids import Part
 if TYPE_CHECKING:
     from coteach.bench.grid import Grid
     from coteach.bench.jobs import Failure, Job, Listener
+    from coteach.config import Source
     from coteach.results.run import Result, Runner
 
 
@@ -98,14 +99,14 @@ def main(argv: list[str]) -> int:
 
 def _check(grid: "Grid") -> None:
     """Tell of missing data and wrong settings now, not in days."""
-    from coteach.data import load
+    from coteach.data import load_source
     from coteach.methods import catalogue
 
-    classes: dict[str, int] = {}
+    classes: dict[Source, int] = {}
     for config, _ in grid.runs():
-        if config.data not in classes:
-            classes[config.data] = load(config.data).classes
-        catalogue.load(config.method)(classes[config.data], **config.settings)
+        if config.source not in classes:
+            classes[config.source] = load_source(config.source).classes
+        catalogue.load(config.method)(classes[config.source], **config.settings)
 
 
 def _run(ask: Ask, grid: "Grid") -> "tuple[list[Result], dict[str, str]]":

@@ -15,7 +15,7 @@ class Ask:
     """Draw wrong labels for a dataset and save them to a file that others can train on (--noise FILE.npz)."""
 
     data: str
-    """Dataset: a known name or the path of an .npz file."""
+    """Dataset: a known name or the path of your own data."""
     noise: str
     """pair, symmetric, or the path of a transition matrix (.csv, .npy)."""
     out: Path
@@ -24,6 +24,12 @@ class Ask:
     """Share of labels to make wrong, for pair and symmetric."""
     seed: int = 0
     """Seed of the draw."""
+    label: str = ""
+    """Where the labels of your own data are: a column of a table, or an .npy file. As for `coteach train`."""
+    test: str = ""
+    """Path of a test set for your own data. As for `coteach train`."""
+    test_share: float = 0.2
+    """Share of your own data to hold out for testing if there is no test set. As for `coteach train`."""
     json: bool = False
     """Print the result as JSON."""
 
@@ -38,13 +44,24 @@ def main(argv: list[str]) -> int:
     if ask.out.exists():
         raise SettingError(f"{ask.out} is there already: give another --out, or delete it first")
 
-    from coteach.data import load
+    from coteach.data import load_source
     from coteach.noise import save_draw
     from coteach.recipes import recipe
     from coteach.training.setup import draw_labels
 
-    dataset = load(ask.data)
-    config = recipe(ask.data, noise=ask.noise, rate=ask.rate, method="standard", noise_seed=ask.seed)
+    config = recipe(
+        ask.data,
+        noise=ask.noise,
+        rate=ask.rate,
+        method="standard",
+        noise_seed=ask.seed,
+        label=ask.label,
+        test=ask.test,
+        test_share=ask.test_share,
+    )
+    dataset = load_source(config.source)
+    for note in dataset.notes:
+        print(note, file=sys.stderr)
     draw = draw_labels(config, dataset)
     save_draw(draw, ask.out)
     if ask.json:

@@ -1,19 +1,25 @@
-"""Datasets: load them by name or from an .npz file, fetch them, verify that they are what they say."""
+"""Datasets: load them by name or from your own files, fetch them, verify that they are what they say."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from coteach.config import Source
 from coteach.data.cache import cache_folder
 from coteach.data.checksums import Check, verified
 from coteach.data.dataset import Array, Dataset
 from coteach.data.digits import digits_arrays
+from coteach.data.doors import SUFFIXES, version
 from coteach.data.fetching import fetch
+from coteach.data.holding_out import SHARE
 from coteach.data.known import CATALOGUE, Known, find
+from coteach.data.new_samples import read_samples
 from coteach.data.official import find_official, places, read_official
-from coteach.data.readers import read_npz
-from coteach.errors import DataError
+from coteach.data.own import load_own
+from coteach.data.pairs import from_torch
+from coteach.data.readers import ARRAYS, read_npz
+from coteach.errors import DataError, SettingError
 
 __all__ = [
     "CATALOGUE",
@@ -24,9 +30,13 @@ __all__ = [
     "Status",
     "cache_folder",
     "fetch",
+    "from_torch",
     "load",
+    "load_source",
+    "read_samples",
     "status",
     "verify",
+    "version_of",
 ]
 
 NAMES = tuple(CATALOGUE)
@@ -42,16 +52,43 @@ class Status:
     where: Path | None
 
 
-def load(source: str | Path) -> Dataset:
-    """A known dataset by name, its checksums verified, or your own data from the path of an .npz file.
+def load(
+    source: str | Path,
+    *,
+    label: str = "",
+    test: str | Path = "",
+    image_size: int = 0,
+    test_share: float | None = None,
+) -> Dataset:
+    """A known dataset by name, its checksums verified, or your own data from a path.
 
-    Your file holds x_train, y_train, x_test and y_test, and may hold class_names, an array of strings.
+    Your own data are a folder of images (one subfolder a class), a table or a list of image files (.csv, .tsv,
+    .parquet; `label` names the column of labels), an .npz file (x_train and y_train or x and y, maybe x_test and
+    y_test, maybe class_names), or an .npy file (`label` is the .npy file of labels; y.npy belongs to x.npy).
+    `test` is the path of a test set in the same form. If there is none, `test_share` of the data is held out.
     """
-    if isinstance(source, str) and (source in CATALOGUE or not _looks_like_path(source)):
-        known = find(source)
-        arrays, _ = _verified(known)
-        return Dataset.checked(known.name, **arrays, class_names=known.class_names)
-    return _load_own(Path(source).expanduser())
+    path = _own_path(source)
+    if path is not None:
+        share = SHARE if test_share is None else test_share
+        return load_own(path, label=label, test=str(test), image_size=image_size, share=share)
+    known = find(str(source))
+    for name, value in (("label", label), ("test", test), ("image_size", image_size)):
+        if value:
+            raise SettingError(f"{name} goes with your own data, and {known.name} is complete: leave it out")
+    arrays, _ = _verified(known)
+    return Dataset.checked(known.name, *(arrays[key] for key in ARRAYS), class_names=known.class_names)
+
+
+def load_source(source: Source) -> Dataset:
+    """The dataset of a config."""
+    data, label, test, image_size, test_share = source
+    return load(data, label=label, test=test, image_size=image_size, test_share=test_share)
+
+
+def version_of(source: Source) -> str | None:
+    """Changes when the files of a config's data do; None for a known dataset, which never changes."""
+    path = _own_path(source.data)
+    return None if path is None else version(path, label=source.label, test=source.test)
 
 
 def verify(name: str) -> tuple[Check, ...]:
@@ -68,8 +105,14 @@ def status(name: str) -> Status:
     return Status(name, "embedded" if known.official is None else state, where)
 
 
-def _looks_like_path(source: str) -> bool:
-    return source.endswith(".npz") or os.sep in source or "/" in source or Path(source).is_file()
+def _own_path(source: str | Path) -> Path | None:
+    """The path of data that are the user's own; None for a name."""
+    path = Path(source).expanduser()
+    if isinstance(source, str):
+        looks_like_one = source.lower().endswith(SUFFIXES) or os.sep in source or "/" in source or path.exists()
+        if source in CATALOGUE or not looks_like_one:
+            return None
+    return path
 
 
 def _where(known: Known) -> Path | None:
@@ -98,15 +141,3 @@ def _verified(known: Known) -> tuple[dict[str, Array], tuple[Check, ...]]:
                 way_out.replace("delete it", "delete its files there"),
             )
     return verified(known, arrays, where, way_out)
-
-
-def _load_own(path: Path) -> Dataset:
-    if not path.is_file():
-        raise DataError(f"{path} does not exist: give the path of an .npz file or a name ({', '.join(NAMES)})")
-    if path.suffix != ".npz":
-        raise DataError(f"{path} is no .npz file: save x_train, y_train, x_test and y_test with numpy.savez")
-    arrays = read_npz(path, "write it again with numpy.savez, without object arrays")
-    names = arrays.pop("class_names", None)
-    if names is not None and (names.ndim != 1 or names.dtype.kind != "U"):
-        raise DataError(f"{path}: class_names is not a list of strings: save it as numpy.array([...], dtype=str)")
-    return Dataset.checked(path.stem, **arrays, class_names=None if names is None else names.tolist())

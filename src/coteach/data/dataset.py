@@ -1,14 +1,15 @@
 """A classification dataset in memory, checked once so that nothing after it needs to check again."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from coteach.data.labels import names_of, numbered
 from coteach.errors import DataError
 
 Array = NDArray[Any]
@@ -23,6 +24,7 @@ class Dataset:
 
     x: uint8 or float32 images [n, height, width, channels], or float32 vectors [n, features].
     y: int64 [n], each label an index into `class_names`.
+    Without a test set, x_test and y_test have length 0.
     """
 
     name: str
@@ -31,6 +33,14 @@ class Dataset:
     x_test: Array
     y_test: NDArray[np.int64]
     class_names: tuple[str, ...]
+    ids: tuple[str, ...] | None = None
+    """Of the training samples: the file of each, as its source names it, or its row there, counted from 0."""
+    test_labels: Literal["clean", "as given"] = "clean"
+    """As given: no test set was there, so a part of the data was held out, and its labels may be wrong too."""
+    notes: tuple[str, ...] = ()
+    """What a user should know: what was left out, filled in or held out, a line each."""
+    preprocessing: Mapping[str, Any] = field(default_factory=lambda: {"kind": "arrays"})
+    """JSON-ready: how the source became x. With it `read_samples` makes samples of new files the same way."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -57,27 +67,30 @@ class Dataset:
         name: str,
         x_train: ArrayLike,
         y_train: ArrayLike,
-        x_test: ArrayLike,
-        y_test: ArrayLike,
+        x_test: ArrayLike | None = None,
+        y_test: ArrayLike | None = None,
         *,
         class_names: Sequence[str] | None = None,
+        ids: Sequence[str] | None = None,
+        test_labels: Literal["clean", "as given"] = "clean",
+        notes: Sequence[str] = (),
+        preprocessing: Mapping[str, Any] | None = None,
     ) -> "Dataset":
         """A dataset from arrays of any usual kind, or a DataError that says what is wrong with them.
 
         Images without a channel axis get one, vectors and wider floats become float32, integer images with
         values 0..255 become uint8, labels become int64 (whole floats and a column [n, 1] are fine).
-        Without `class_names` the largest label says how many classes there are, and numbers name them.
+        Without `class_names` the largest label says how many classes there are, and numbers name them. Labels may
+        be texts: then the classes are the texts, sorted, or `class_names`. A test set need not be given.
         """
-        splits = {}
-        for split, x, y in (("train", x_train, y_train), ("test", x_test, y_test)):
-            samples, labels = _samples(f"{name}: x_{split}", x), _labels(f"{name}: y_{split}", y)
-            if len(samples) != len(labels):
-                raise DataError(
-                    f"{name}: x_{split} holds {len(samples)} samples and y_{split} {len(labels)} labels: "
-                    "give one label for each sample"
-                )
-            splits[split] = samples, labels
-        (x_train, y_train), (x_test, y_test) = splits["train"], splits["test"]
+        if (x_test is None) != (y_test is None):
+            raise DataError(f"{name}: {'x' if x_test is None else 'y'}_test is missing: give both or neither")
+        y_train, y_test, class_names = _from_texts(name, y_train, y_test, class_names)
+        x_train, y_train = _split(name, "train", x_train, y_train)
+        if x_test is None or y_test is None or (np.size(x_test) == 0 and np.size(y_test) == 0):
+            x_test, y_test = x_train[:0], y_train[:0]
+        else:
+            x_test, y_test = _split(name, "test", x_test, y_test)
         if x_train.shape[1:] != x_test.shape[1:]:
             raise DataError(
                 f"{name}: a training sample has shape {x_train.shape[1:]} and "
@@ -86,7 +99,37 @@ class Dataset:
         if x_train.dtype != x_test.dtype:
             raise DataError(f"{name}: x_train is {x_train.dtype} and x_test is {x_test.dtype}: give both the same type")
         names = _class_names(name, class_names, y_train, y_test)
-        return cls(name, x_train, y_train, x_test, y_test, names)
+        if ids is not None and len(ids) != len(x_train):
+            raise DataError(f"{name}: {len(ids)} ids for {len(x_train)} training samples: give one for each sample")
+        return cls(
+            name,
+            x_train,
+            y_train,
+            x_test,
+            y_test,
+            names,
+            None if ids is None else tuple(ids),
+            test_labels,
+            tuple(notes),
+            _as_arrays(x_train) if preprocessing is None else preprocessing,
+        )
+
+
+def _split(name: str, split: str, x: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[np.int64]]:
+    samples, labels = as_samples(f"{name}: x_{split}", x), _labels(f"{name}: y_{split}", y)
+    if len(samples) != len(labels):
+        raise DataError(
+            f"{name}: x_{split} holds {len(samples)} samples and y_{split} {len(labels)} labels: "
+            "give one label for each sample"
+        )
+    return samples, labels
+
+
+def _as_arrays(x: Array) -> dict[str, Any]:
+    """How arrays are described: of images also the form that a file must be brought into to be one of them."""
+    if x.dtype == np.uint8 and x.shape[1] == x.shape[2] and x.shape[3] in (1, 3):
+        return {"kind": "arrays", "size": x.shape[1], "channels": x.shape[3]}
+    return {"kind": "arrays"}
 
 
 def _plain(what: str, values: ArrayLike) -> Array:
@@ -101,7 +144,8 @@ def _plain(what: str, values: ArrayLike) -> Array:
     return array
 
 
-def _samples(what: str, values: ArrayLike) -> Array:
+def as_samples(what: str, values: ArrayLike) -> Array:
+    """Samples as a Dataset holds them, or a DataError about `what`."""
     array = _plain(what, values)
     if array.dtype.kind not in "buif":
         raise DataError(f"{what} holds {array.dtype} values: convert them to uint8 or float32")
@@ -112,7 +156,7 @@ def _samples(what: str, values: ArrayLike) -> Array:
     if array.ndim == 3:
         array = array[..., np.newaxis]
     if array.ndim == 4 and array.dtype.kind in "ui":
-        if array.min() < 0 or array.max() > 255:
+        if array.dtype != np.uint8 and (array.min() < 0 or array.max() > 255):
             raise DataError(
                 f"{what} holds integers from {array.min()} to {array.max()}: "
                 "scale images to 0..255 as uint8, or store them as float32"
@@ -142,10 +186,47 @@ def _labels(what: str, values: ArrayLike) -> NDArray[np.int64]:
     return array.astype(np.int64, copy=False)
 
 
+def _from_texts(
+    name: str, y_train: ArrayLike, y_test: ArrayLike | None, given: Sequence[str] | None
+) -> tuple[ArrayLike, ArrayLike | None, Sequence[str] | None]:
+    """The labels as numbers and the names of the classes, if the labels are texts; else all as it is."""
+    train, test = _as_texts(y_train), None if y_test is None else _as_texts(y_test)
+    if train is None and test is None:
+        return y_train, y_test, given
+    train = np.asarray(y_train).reshape(-1).astype(str).tolist() if train is None else train
+    names = names_of(train) if given is None else tuple(given)
+    if "" in names:
+        raise DataError(f"{name}: y_train has an empty label (first in sample {train.index('')}): fill or remove it")
+    if test is None and y_test is not None:
+        test = np.asarray(y_test).reshape(-1).astype(str).tolist()
+    return (
+        numbered(f"{name}: y_train", train, names),
+        None if test is None else numbered(f"{name}: y_test", test, names),
+        names,
+    )
+
+
+def _as_texts(labels: ArrayLike) -> list[str] | None:
+    """The labels as texts, if they are texts: strings, bytes, or objects that are strings, [n] or [n, 1]."""
+    try:
+        array = np.asarray(labels)
+    except ValueError:  # ragged, which is told where all labels are checked
+        return None
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        return None
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8", "replace")
+    texts: list[Any] = array.tolist()
+    is_text = array.dtype.kind in "UT" or (array.dtype.kind == "O" and all(isinstance(each, str) for each in texts))
+    return list(map(str, texts)) if is_text and texts else None
+
+
 def _class_names(
     name: str, given: Sequence[str] | None, y_train: NDArray[np.int64], y_test: NDArray[np.int64]
 ) -> tuple[str, ...]:
-    largest = int(max(y_train.max(), y_test.max()))
+    largest = int(max(y_train.max(), y_test.max(initial=0)))
     limit = MOST_CLASSES if given is None else len(given)
     if largest >= limit:
         way_out = "number the classes 0, 1, 2, ..." if given is None else "correct the labels or the class names"

@@ -176,5 +176,5 @@ CATALOGUE = {
 def find(name: str) -> Known:
     """The dataset of this name, or an error that names the nearest one."""
     if name not in CATALOGUE:
-        raise unknown("dataset", name, CATALOGUE, "training takes the path of an .npz file too")
+        raise unknown("dataset", name, CATALOGUE, "training takes the path of your own data too")
     return CATALOGUE[name]

@@ -24,7 +24,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 @contextmanager
-def _damage_named(where: str, way_out: str) -> Iterator[None]:
+def damage_named(where: str, way_out: str) -> Iterator[None]:
     """Turn whatever goes wrong while a file is taken apart into one error that names the file."""
     try:
         yield
@@ -38,7 +38,7 @@ def _damage_named(where: str, way_out: str) -> Iterator[None]:
 
 def read_idx(path: Path, way_out: str) -> Array:
     """The array in an IDX file, compressed with gzip or not."""
-    with _damage_named(str(path), way_out):
+    with damage_named(str(path), way_out):
         return parse_idx(path.read_bytes())
 
 
@@ -63,7 +63,7 @@ def parse_idx(content: bytes) -> Array:
 def read_cifar(place: Path, files: CifarArchive, shape: tuple[int, int, int], way_out: str) -> dict[str, Array]:
     """The four arrays of CIFAR from its archive or from the folder that was unpacked from it."""
     wanted = files.train + files.test
-    with _damage_named(str(place), way_out):
+    with damage_named(str(place), way_out):
         batches = {
             name: _parse_batch(name, content, files.label_key, shape)
             for name, content in (_unpacked if place.is_dir() else _archived)(place, wanted)
@@ -99,7 +99,7 @@ def _parse_batch(name: str, content: bytes, label_key: str, shape: tuple[int, in
         labels = np.array(batch[label_key], np.uint8)
         if planes.dtype != np.uint8 or labels.shape != (len(planes),):
             raise ValueError("images and labels do not fit together")
-    except Exception as error:  # see _damage_named
+    except Exception as error:  # see damage_named
         reason = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{name}: {reason or type(error).__name__}") from error
     return planes.transpose(0, 2, 3, 1), labels
@@ -107,7 +107,7 @@ def _parse_batch(name: str, content: bytes, label_key: str, shape: tuple[int, in
 
 def read_npz(path: Path, way_out: str) -> dict[str, Array]:
     """The arrays x_train, y_train, x_test, y_test of an .npz file, and class_names where it has them."""
-    with _damage_named(str(path), way_out):
+    with damage_named(str(path), way_out):
         with path.open("rb") as file:
             if not zipfile.is_zipfile(file):
                 raise ValueError("it is no .npz file or was cut short")

@@ -29,6 +29,8 @@ class Method(nn.Module):
 
     name: ClassVar[str]
     networks: ClassVar[int] = 1
+    leaves_classes: ClassVar[bool] = False
+    """Whether it may rightly pick nothing of a class for an epoch; for other methods that is a sign of collapse."""
 
     def __init__(self, classes: int, **settings: Any) -> None:
         super().__init__()

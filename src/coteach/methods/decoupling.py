@@ -14,6 +14,7 @@ class Decoupling(Method):
 
     name = "decoupling"
     networks = 2
+    leaves_classes = True  # one on which the networks agree
 
     def step(self, logits: Sequence[Tensor], batch: Batch, epoch: Tensor) -> Step:
         """Both learn where their predicted classes differ; where none does, the loop updates nothing."""

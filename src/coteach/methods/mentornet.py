@@ -6,7 +6,7 @@ from torch import Tensor
 
 from coteach.batches import Batch
 from coteach.methods.base import Step
-from coteach.methods.selection import per_sample_loss, small_loss
+from coteach.methods.selection import per_sample_loss
 from coteach.methods.small_loss import SmallLossMethod
 
 
@@ -18,5 +18,5 @@ class MentorNet(SmallLossMethod):
     def step(self, logits: Sequence[Tensor], batch: Batch, epoch: Tensor) -> Step:
         """Co-teaching without the peer: what a network picks, it learns itself."""
         losses = per_sample_loss(logits[0], batch.y)
-        picked = small_loss(losses, self.kept(epoch, len(batch)))
+        picked = self.easy(losses, batch.y, epoch)
         return Step(losses=(self.mean(losses, picked),), picked=(picked,))

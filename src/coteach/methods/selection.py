@@ -20,6 +20,15 @@ def small_loss(losses: Tensor, count: Tensor) -> Tensor:
     return rank < count
 
 
+def small_loss_within(losses: Tensor, labels: Tensor, share: Tensor, *, up: bool = True) -> Tensor:
+    """A mask of the samples with the smallest losses of each label, that share of its samples in the batch."""
+    losses = losses.detach()
+    place = torch.arange(len(losses), device=losses.device)
+    smaller = (losses < losses[:, None]) | ((losses == losses[:, None]) & (place < place[:, None]))
+    same = labels == labels[:, None]
+    return (smaller & same).sum(1) < keep_count(share, same.sum(1), up=up)
+
+
 def everything(losses: Tensor) -> Tensor:
     """A mask that leaves nothing out."""
     return torch.ones_like(losses, dtype=torch.bool)
@@ -41,7 +50,7 @@ def authors_keep_share(epoch: Tensor, tau: float, t_k: int, c: float) -> Tensor:
     return 1 - torch.where(epoch <= t_k, climbing, tau)
 
 
-def keep_count(share: Tensor, size: int, *, up: bool = True) -> Tensor:
+def keep_count(share: Tensor, size: int | Tensor, *, up: bool = True) -> Tensor:
     """How many of `size` samples a share is: the smallest integer not below it, or the largest not above."""
     slack = 1e-9 * size  # 0.8 * 10 may come out as 8.000000000000002
     exact = share * size

@@ -6,7 +6,14 @@ from torch import Tensor
 
 from coteach.errors import SettingError
 from coteach.methods.base import Method
-from coteach.methods.selection import authors_keep_share, keep_count, keep_share, mean_over
+from coteach.methods.selection import (
+    authors_keep_share,
+    keep_count,
+    keep_share,
+    mean_over,
+    small_loss,
+    small_loss_within,
+)
 
 
 class SmallLossMethod(Method):
@@ -24,6 +31,8 @@ class SmallLossMethod(Method):
     """Rounding of the number kept: up by Algorithm 1, down in the authors' program."""
     divide_again: bool = False
     """Divide the mean loss by the number kept once more, as the authors' program does."""
+    balanced: bool = False
+    """Keep the share R(T) of each label's samples instead of the whole batch's, so that no rare class is lost."""
 
     def check(self) -> None:
         """Refuse a schedule that keeps nothing."""
@@ -36,10 +45,13 @@ class SmallLossMethod(Method):
         if self.schedule == "authors" and self.tau**self.c >= 1:
             raise SettingError(f"tau {self.tau:g} with c {self.c:g} leaves nothing under the authors' schedule")
 
-    def kept(self, epoch: Tensor, size: int) -> Tensor:
-        """R(T) times the size of the batch, as a whole number."""
-        share = keep_share if self.schedule == "text" else authors_keep_share
-        return keep_count(share(epoch, self.tau, self.t_k, self.c), size, up=self.rounding == "up")
+    def easy(self, losses: Tensor, labels: Tensor, epoch: Tensor) -> Tensor:
+        """A mask of the R(T) |D| samples of a batch that a network finds easy."""
+        share = (keep_share if self.schedule == "text" else authors_keep_share)(epoch, self.tau, self.t_k, self.c)
+        up = self.rounding == "up"
+        if self.balanced:
+            return small_loss_within(losses, labels, share, up=up)
+        return small_loss(losses, keep_count(share, len(losses), up=up))
 
     def mean(self, losses: Tensor, picked: Tensor) -> Tensor:
         """The loss of a network over the samples picked for it."""

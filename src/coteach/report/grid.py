@@ -16,6 +16,7 @@ from coteach.analysis.numbers import MEASURES, Choice, label_precision, test_acc
 from coteach.analysis.style import method_style
 from coteach.analysis.tables import Table, tabulate
 from coteach.bench.grid import Grid, Planned, TablePlan
+from coteach.config import data_name
 from coteach.paper import in_order
 from coteach.report.page import template
 from coteach.results.collection import Collection
@@ -230,7 +231,7 @@ def _timings(done: list[Result]) -> list[Timing]:
     """By dataset, method and device: a median over different devices would say nothing."""
     groups: dict[tuple[str, str, str], list[float]] = {}
     for result in done:
-        key = (Path(result.config.data).stem, result.config.method, str(result.summary["environment"]["device"]))
+        key = (data_name(result.config.data), result.config.method, str(result.summary["environment"]["device"]))
         groups.setdefault(key, []).append(result.summary["seconds"])
     methods = in_order({method for _, method, _ in groups})
     ordered = sorted(groups, key=lambda key: (key[0], methods.index(key[1]), key[2]))

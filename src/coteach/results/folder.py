@@ -6,10 +6,13 @@ epochs.jsonl           one line an epoch
 checkpoint.pt          to go on from; gone when the run is done
 failure.log            why the last try failed, if it did
 weights.safetensors    the trained networks
+evidence.npz           what the networks made of each sample, where nobody knows which labels are right
+model.json             what they are of: classes, shape, preprocessing
 summary.json           written last: it means that the run is done
 """
 
 import dataclasses
+import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,11 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import filelock
+import numpy as np
+from numpy.typing import NDArray
 
 from coteach.config import Config
 from coteach.errors import DataError, SettingError, StorageError
 from coteach.noise import Draw, save_draw
 from coteach.storage import storage_errors, write_over
+from coteach.training.ledger import Ledger
 from coteach.training.loop import EpochRecord
 
 
@@ -34,6 +40,8 @@ class RunFolder:
         self.labels_file = path / "labels.npz"
         self.epochs_file = path / "epochs.jsonl"
         self.weights_file = path / "weights.safetensors"
+        self.evidence_file = path / "evidence.npz"
+        self.model_file = path / "model.json"
         self.summary_file = path / "summary.json"
         self.failure_file = path / "failure.log"
 
@@ -126,6 +134,20 @@ class RunFolder:
         except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
             raise DataError(f"{self.epochs_file} is damaged ({error}): delete the folder and run again") from error
         return records
+
+    def write_evidence(self, ledger: Ledger) -> None:
+        """Keep what the networks made of each sample."""
+        content = io.BytesIO()
+        np.savez_compressed(content, **{name: value.cpu().numpy() for name, value in ledger.state_dict().items()})
+        write_over(self.evidence_file, content.getvalue())
+
+    def evidence(self) -> dict[str, NDArray[Any]]:
+        """What `write_evidence` kept: seen [sample], picked and loss [network, sample], each a sum over the epochs."""
+        try:
+            with np.load(self.evidence_file, allow_pickle=False) as file:
+                return {name: file[name] for name in ("seen", "picked", "loss")}
+        except Exception as error:  # numpy, zipfile and zlib each have their own for a damaged file
+            raise DataError(f"cannot read {self.evidence_file} ({error}): delete the folder and run again") from error
 
     def rewrite_epochs(self, records: Iterable[EpochRecord]) -> None:
         """Make the file hold these epochs: a checkpoint knows which, the file may have more or be torn."""

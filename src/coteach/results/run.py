@@ -1,8 +1,8 @@
 """Run a config in its folder: start it, or go on where it stopped, or find it done."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from coteach.config import Config
-from coteach.data import Dataset, load
+from coteach.data import Dataset, load_source
 from coteach.errors import CoteachError, DataError, SettingError
 from coteach.methods import catalogue
 from coteach.nets import Shape, count_parameters, function_named, source_sha256
@@ -21,8 +21,8 @@ from coteach.results.checkpoint import Checkpoints
 from coteach.results.environment import environment
 from coteach.results.folder import RunFolder
 from coteach.results.saving import Saver, stop_requests
+from coteach.results.weights import Description, write_weights
 from coteach.samples import Streamed
-from coteach.storage import write_over
 from coteach.training.arithmetic import settled, switches
 from coteach.training.device import choose_device, kept_random_state, threads
 from coteach.training.loop import EpochRecord, Trainer
@@ -47,6 +47,8 @@ class Progress:
     steps: int
     record: EpochRecord | None = None
     """What the epoch measured, when this step was its last."""
+    over: bool = False
+    """Whether it ended before its last epoch, and there is no more to tell."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,8 @@ class Runner:
     """Seconds between checkpoints."""
     on_progress: Callable[[Progress], None] = lambda progress: None
     on_message: Callable[[str], None] = lambda message: None
+    _told: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    """What was told of the data: the runs of a grid need not repeat it."""
 
     def __post_init__(self) -> None:
         """Refuse a pause between checkpoints that is none."""
@@ -132,20 +136,27 @@ class Runner:
         dataset: Dataset | None = None,
         labels: Draw | None = None,
         network: Network | None = None,
+        initial: Sequence[Mapping[str, Tensor]] = (),
         wait: bool = False,
     ) -> Result:
-        """The finished run of a config; `wait` for another process that works on it instead of refusing."""
+        """The finished run of a config; `wait` for another process that works on it instead of refusing.
+
+        `initial` are the weights that the networks start with, where the config says that there are some.
+        """
         device = choose_device(self.device)
         config = whole(config, device, network)
         folder = RunFolder(self.out / config.name)
         if folder.done:
             Checkpoints(folder.path).remove()  # a kill just before the end may have left them
             return read_result(folder.path)
-        dataset = dataset or load(config.data)
+        dataset = dataset or load_source(config.source)
         if config.inputs.data_sha256 not in (None, dataset.fingerprint):
             raise DataError(f"{config.data} has changed since this run was described: describe it anew")
+        self.tell_notes(dataset)
         if labels is None and config.noise == "labels" and folder.labels_file.exists():
             labels = load_draw(folder.labels_file)
+        if config.inputs.warm_up_sha256 is not None and not initial:
+            raise SettingError("this run starts from a warm-up: run the command that made it again")
         draw = draw_labels(config, dataset, labels)
         before = stage_one_of(config)
         taught = None
@@ -153,7 +164,9 @@ class Runner:
             first = self.run(before, dataset=dataset, labels=labels, network=network, wait=True)
             taught = _first_network(first.path)
         with threads(self.threads), switches(config, device), kept_random_state(device):
-            trainer = make_trainer(config, dataset, draw, device=device, network=network, stage_one=taught)
+            trainer = make_trainer(
+                config, dataset, draw, device=device, network=network, stage_one=taught, initial=initial
+            )
             if isinstance(trainer.batches.samples, Streamed):
                 size = (dataset.x_train.nbytes + dataset.x_test.nbytes) / 2**30
                 self.on_message(f"{size:.1f} GiB of data are too much for the device's memory: streaming them to it")
@@ -163,14 +176,22 @@ class Runner:
                     self._work(trainer, folder, dataset, draw)
         return replace(read_result(folder.path), already_done=waited)
 
+    def tell_notes(self, dataset: Dataset) -> None:
+        """Say what a user should know about the data, once."""
+        for note in dataset.notes:
+            if note not in self._told:
+                self._told.add(note)
+                self.on_message(note)
+
     def _work(self, trainer: Trainer, folder: RunFolder, dataset: Dataset, draw: Draw) -> None:
         """Train what is left, then write weights and summary."""
         folder.start(trainer.config, draw)
         saver = Saver(trainer, Checkpoints(folder.path), self.checkpoint_every)
         saver.restore(self.on_message, keep_threads=self.threads == 0)
         stopped = self._train(saver, folder)
-        tensors = {name: value.detach().cpu().contiguous().clone() for name, value in trainer.weights.items()}
-        write_over(folder.weights_file, safetensors.torch.save(tensors))
+        write_weights(folder.path, trainer.weights, _description(trainer, dataset))
+        if trainer.ledger is not None:
+            folder.write_evidence(trainer.ledger)
         summary = {
             "epochs": trainer.config.epochs,
             "seconds": round(saver.seconds, 3),
@@ -218,6 +239,19 @@ class Runner:
                 if trainer.epoch <= config.epochs:
                     pause()
             return stop.is_set()
+
+
+def _description(trainer: Trainer, dataset: Dataset) -> Description:
+    """What the weights of a run are of."""
+    return Description(
+        network=trainer.config.network,
+        dropout=trainer.config.dropout,
+        networks=len(trainer.networks),
+        shape=dataset.shape,
+        dtype=str(dataset.x_train.dtype),
+        class_names=dataset.class_names,
+        preprocessing=dict(dataset.preprocessing),
+    )
 
 
 def _first_network(path: Path) -> dict[str, Tensor]:

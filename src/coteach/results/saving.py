@@ -62,24 +62,34 @@ class Saver:
         self._saved = time.monotonic()
 
 
-@contextmanager
-def stop_requests() -> Iterator[threading.Event]:
-    """An event that Ctrl-C or a polite kill sets, for a step must not be torn apart. A second Ctrl-C does not wait."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+class _Handler:
+    """Hears a signal: the first sets the event, for a step must not be torn apart; a second does not wait."""
 
-    def request(number: int, frame: object) -> None:
-        if stop.is_set():
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+
+    def __call__(self, number: int, frame: object) -> None:
+        if self.stop.is_set():
             raise KeyboardInterrupt
-        stop.set()
+        self.stop.set()
 
+
+@contextmanager
+def stop_requests(*signals: int) -> Iterator[threading.Event]:
+    """An event that one of the signals sets, by default Ctrl-C and a polite kill. Inside another, the same event."""
+    if threading.current_thread() is not threading.main_thread():
+        yield threading.Event()
+        return
+    outer = signal.getsignal(signal.SIGINT)
+    if isinstance(outer, _Handler):
+        yield outer.stop
+        return
+    handler = _Handler()
+    before = {number: signal.getsignal(number) for number in signals or (signal.SIGINT, signal.SIGTERM)}
     for number in before:
-        signal.signal(number, request)
+        signal.signal(number, handler)
     try:
-        yield stop
+        yield handler.stop
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)

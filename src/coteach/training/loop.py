@@ -17,6 +17,8 @@ from coteach.errors import TrainingError
 from coteach.methods.base import Method
 from coteach.training.arithmetic import Arithmetic
 from coteach.training.captured import CapturedStep, warm_up
+from coteach.training.guard import identical, vanished_class
+from coteach.training.ledger import Ledger
 from coteach.training.schedule import beta1, learning_rate
 
 
@@ -45,6 +47,8 @@ class Verdict(NamedTuple):
     """1.0 where there is nothing to learn from, for a network picked no sample, else 0.0."""
     counts: Tensor
     """For each network: loss, share picked, label precision, and 1 where it has a precision; float64."""
+    picked: Tensor
+    """[network, sample]: what each network chose."""
 
 
 def judge(method: Method, logits: Sequence[Tensor], batch: Batch, epoch: Tensor) -> Verdict:
@@ -58,7 +62,7 @@ def judge(method: Method, logits: Sequence[Tensor], batch: Batch, epoch: Tensor)
     else:
         right = (picked & batch.clean).sum(1)
         counts += [right.double() / chosen.clamp(min=1), (chosen > 0).double()]  # without picks, no precision
-    return Verdict(losses.sum(), (chosen == 0).any().float(), torch.stack(counts))
+    return Verdict(losses.sum(), (chosen == 0).any().float(), torch.stack(counts), picked)
 
 
 class Trainer:
@@ -73,6 +77,8 @@ class Trainer:
         *,
         test: TestSet,
         held_out: TestSet | None = None,
+        ledger: Ledger | None = None,
+        class_names: Sequence[str] = (),
     ) -> None:
         self.config = config
         self.networks = nn.ModuleList(networks)
@@ -80,6 +86,8 @@ class Trainer:
         self.batches = batches
         self.test = test
         self.held_out = held_out
+        self.ledger = ledger
+        self.class_names = class_names or [str(c) for c in range(method.classes)]
         self.best: dict[str, Any] = {"loss": math.inf, "epoch": 0, "weights": {}}
         self.device = test.y.device
         owned = [list(net.parameters()) for net in networks]
@@ -100,6 +108,7 @@ class Trainer:
         self.steps_done = 0
         # Sums stay on the device and are read once an epoch, so that no step waits for the host.
         self._sums = torch.zeros(4, len(networks), dtype=torch.float64, device=self.device)
+        self._by_class = torch.zeros(len(networks) + 1, method.classes, device=self.device)
         self._epoch = torch.tensor(1, device=self.device)
         self._captured: CapturedStep | None = None
 
@@ -158,7 +167,8 @@ class Trainer:
 
     def _step(self, *inputs: Tensor) -> None:
         batch = self.batches.take(*inputs)
-        verdict = self._judge(self.method, self.arithmetic.logits(batch.x), batch, self._epoch)
+        logits = self.arithmetic.logits(batch.x)
+        verdict = self._judge(self.method, logits, batch, self._epoch)
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
         verdict.loss.backward()  # type: ignore[no-untyped-call]
@@ -168,6 +178,11 @@ class Trainer:
             optimiser.found_inf = verdict.nothing  # type: ignore[attr-defined]
             optimiser.step()
         self._sums += verdict.counts
+        if self.ledger is not None:
+            self.ledger.note(inputs[0], batch.y, logits, verdict.picked)
+        if self.config.guard:
+            chosen = torch.cat([verdict.picked, torch.ones_like(verdict.picked[:1])]).float()
+            self._by_class.index_add_(1, batch.y, chosen)
 
     def finish_epoch(self) -> EpochRecord:
         """Evaluate, answer what the epoch measured, and move on to the next one."""
@@ -191,11 +206,14 @@ class Trainer:
         self.epoch += 1
         self.steps_done = 0
         self._sums.zero_()
+        self._by_class.zero_()
         return record
 
     @torch.no_grad()
     def evaluate(self) -> tuple[float, ...]:
-        """The test accuracy of each network."""
+        """The test accuracy of each network; none without test samples."""
+        if not len(self.test):
+            return ()
         self.networks.eval()
         right = torch.zeros(len(self.networks), dtype=torch.int64, device=self.device)
         for x, y in self.test:
@@ -213,18 +231,42 @@ class Trainer:
             total += torch.stack([F.cross_entropy(z, y, reduction="sum").double() for z in scores])
         return tuple((total / len(self.held_out)).tolist())
 
+    @torch.no_grad()
+    def log_probabilities(self, samples: TestSet) -> Tensor:
+        """What each network says of samples: [network, sample, class]."""
+        self.networks.eval()
+        parts = [torch.stack(self.arithmetic.logits(x)).double().log_softmax(2) for x, _ in samples]
+        return torch.cat(parts, 1)
+
     @property
     def weights(self) -> dict[str, Tensor]:
         """The weights to keep: the best epoch's where samples are held out to choose it, else the last's."""
         return self.best["weights"] or self.networks.state_dict()
 
     def check(self) -> None:
-        """Raise a TrainingError if a loss of this epoch is not finite."""
+        """Raise a TrainingError if a loss of this epoch is not finite, or, with a guard, if training has collapsed."""
         loss = self._sums[0]
         if not bool(loss.isfinite().all()):
             raise TrainingError(
                 f"the loss became {'NaN' if bool(loss.isnan().any()) else 'infinite'} in epoch {self.epoch}: "
                 "lower the learning rate (--lr) or look for extreme values in the data"
+            )
+        if self.config.guard and self.steps_done == self.steps_per_epoch:
+            self._guard()
+
+    def _guard(self) -> None:
+        *picked, seen = self._by_class
+        gone = vanished_class(torch.stack(picked), seen)
+        if gone is not None and not self.method.leaves_classes:
+            raise TrainingError(
+                f"network {gone[0] + 1} picked none of the {int(seen[gone[1]])} samples labelled "
+                f"{self.class_names[gone[1]]} in epoch {self.epoch}: keep a share of each class (--balanced yes), or "
+                "give a lower noise rate"
+            )
+        if identical(list(self.networks)):
+            raise TrainingError(
+                f"the networks are identical in epoch {self.epoch} and cannot correct each other: let the function "
+                "that builds them draw other weights at each call"
             )
 
     def state(self) -> dict[str, Any]:
@@ -233,6 +275,8 @@ class Trainer:
             "epoch": self.epoch,
             "steps": self.steps_done,
             "sums": self._sums,
+            "by_class": self._by_class,
+            "ledger": {} if self.ledger is None else self.ledger.state_dict(),
             "networks": self.networks.state_dict(),
             "method": self.method.state_dict(),
             "best": self.best,
@@ -246,6 +290,10 @@ class Trainer:
         self.epoch = state["epoch"]
         self.steps_done = state["steps"]
         self._sums.copy_(state["sums"])
+        if "by_class" in state:  # checkpoints of version 0.1.0 have none
+            self._by_class.copy_(state["by_class"])
+        if self.ledger is not None:
+            self.ledger.load_state_dict(state["ledger"])
         self.networks.load_state_dict(state["networks"])
         self.method.load_state_dict(state["method"])
         self.best = state["best"]

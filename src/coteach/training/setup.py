@@ -1,9 +1,10 @@
 """From a config and its data to a trainer that is ready to run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from coteach.batches import Batches, TestSet
@@ -17,6 +18,7 @@ from coteach.noise import KINDS, Draw, corrupt
 from coteach.samples import Resident, Streamed
 from coteach.training.arithmetic import settled
 from coteach.training.device import fits
+from coteach.training.ledger import Ledger
 from coteach.training.loop import Trainer
 
 
@@ -47,12 +49,15 @@ def make_trainer(
     device: torch.device,
     network: Callable[[Shape, int], nn.Module] | None = None,
     stage_one: Mapping[str, Tensor] | None = None,
+    initial: Sequence[Mapping[str, Tensor]] = (),
+    rows: NDArray[np.int64] | None = None,
     room: int | None = None,
 ) -> Trainer:
     """Networks, method, batches and optimisers of a run.
 
-    `network` replaces the config's by a function; `stage_one` holds the weights that a two-stage method learns from.
-    Data of more than `room` bytes, by default half of a GPU's free memory, are streamed to it.
+    `network` replaces the config's by a function; `stage_one` holds the weights that a two-stage method learns from,
+    `initial` those that the networks start with; `rows` are the samples to train on, by default all but those to hold
+    out. Data of more than `room` bytes, by default half of a GPU's free memory, are streamed to it.
     """
     place = Resident if fits(dataset.x_train.nbytes + dataset.x_test.nbytes, device, room) else Streamed
     train, test = place(dataset.x_train, device), place(dataset.x_test, device)
@@ -66,19 +71,22 @@ def make_trainer(
         teacher.load_state_dict(dict(stage_one))
         every = TestSet(train, draw.noisy, device=device)
         method.to(device).learn_from(_probabilities(teacher, every), every.y)
-    rows = np.random.default_rng([config.order_seed, 0]).permutation(len(draw.noisy))
-    held = rows[: round(config.hold_out * len(rows))]
+    for net, weights in zip(nets, initial, strict=False):  # a method of one network needs only the first
+        net.load_state_dict(dict(weights))
+    mixed = np.random.default_rng([config.order_seed, 0]).permutation(len(draw.noisy))
+    held = mixed[: round(config.hold_out * len(mixed))] if rows is None else mixed[:0]
+    truth_known = config.noise != "none"  # labels as given may be wrong, nobody knows which
     batches = Batches(
         train,
         draw.noisy,
-        None if config.noise == "none" else draw.clean,  # labels as given may be wrong, nobody knows which
-        rows=np.setdiff1d(rows, held),
+        draw.clean if truth_known else None,
+        rows=np.setdiff1d(mixed, held) if rows is None else rows,
         batch_size=config.batch_size,
         drop_last=config.drop_last,
         device=device,
     )
     tested = len(dataset.y_test)
-    if not config.full_test:
+    if not config.full_test and tested:
         tested -= tested % config.batch_size
         if not tested:
             raise SettingError(f"full_test no leaves none of {len(dataset.y_test)} test samples: lower batch_size")
@@ -89,6 +97,8 @@ def make_trainer(
         batches,
         test=TestSet(test, dataset.y_test, rows=np.arange(tested), device=device),
         held_out=TestSet(train, draw.noisy, rows=held, device=device) if len(held) else None,
+        ledger=None if truth_known else Ledger(method.networks, len(draw.noisy)).to(device),
+        class_names=dataset.class_names,
     )
 
 

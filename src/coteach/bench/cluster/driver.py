@@ -17,7 +17,8 @@ from coteach.bench.cluster.connection import connect, needs_of, room_for
 from coteach.bench.cluster.worker import How, Outcome, Place, Started, bring, finished_files, make
 from coteach.bench.grid import Grid
 from coteach.bench.jobs import Failure, Job, Listener, Schedule, jobs_of
-from coteach.data import load
+from coteach.config import Source
+from coteach.data import load_source
 from coteach.errors import CoteachError, SettingError, StorageError
 from coteach.results.folder import RunFolder
 from coteach.results.run import InterruptedRun, Progress, Runner
@@ -82,7 +83,7 @@ class _Driver:
     def __init__(self, ray: Any, jobs: Sequence[Job], how: How, needs: dict[str, float], listener: Listener) -> None:
         self._ray, self._how, self._needs, self._listener = ray, how, needs, listener
         self._schedule = Schedule(jobs)
-        self._datasets = _Datasets(ray, Counter(job.config.data for job in jobs))
+        self._datasets = _Datasets(ray, Counter(job.config.source for job in jobs))
         self._leftovers = _Leftovers(ray, jobs)
         self._mailbox = _mailbox(ray)
         self._flying: dict[Any, Job] = {}
@@ -120,7 +121,7 @@ class _Driver:
             self._end(job, failure)
 
     def _send(self, job: Job) -> None:
-        dataset, first = self._datasets.get(job.config.data), self._first_stage(job)
+        dataset, first = self._datasets.get(job.config.source), self._first_stage(job)
         task = self._ray.remote(make).options(**self._needs, max_retries=RETRIES, retry_exceptions=False, name=job.name)
         self._flying[task.remote(self._how, job, dataset, first, self._mailbox)] = job
 
@@ -192,7 +193,7 @@ class _Driver:
 
     def _end(self, job: Job, failure: Failure | None) -> None:
         self._schedule.end(job, failure)
-        self._datasets.release(job.config.data)
+        self._datasets.release(job.config.source)
         self._leftovers.clear(job)
         self._listener.on_end(job, failure)
 
@@ -218,23 +219,23 @@ class _Driver:
 class _Datasets:
     """Each dataset once in the cluster's memory, as long as a job needs it; a node's workers share one copy."""
 
-    def __init__(self, ray: Any, jobs: Counter[str]) -> None:
+    def __init__(self, ray: Any, jobs: Counter[Source]) -> None:
         self._ray, self._jobs = ray, jobs
-        self._there: dict[str, Any] = {}
+        self._there: dict[Source, Any] = {}
 
-    def get(self, name: str) -> Any:
+    def get(self, source: Source) -> Any:
         """The reference to a dataset."""
-        if name not in self._there:
-            dataset = load(name)
+        if source not in self._there:
+            dataset = load_source(source)
             _ = dataset.fingerprint  # computed once here, it travels along
-            self._there[name] = self._ray.put(dataset)
-        return self._there[name]
+            self._there[source] = self._ray.put(dataset)
+        return self._there[source]
 
-    def release(self, name: str) -> None:
+    def release(self, source: Source) -> None:
         """One job less needs it."""
-        self._jobs[name] -= 1
-        if not self._jobs[name]:
-            self._there.pop(name, None)
+        self._jobs[source] -= 1
+        if not self._jobs[source]:
+            self._there.pop(source, None)
 
 
 @dataclass

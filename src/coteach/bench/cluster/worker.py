@@ -137,7 +137,9 @@ def node_folder(how: How) -> Path:
 def finished_files(path: Path) -> dict[str, bytes]:
     """What a finished run consists of, by the names of its files."""
     folder = RunFolder(path)
-    files = folder.config_file, folder.labels_file, folder.epochs_file, folder.weights_file, folder.summary_file
+    files = [folder.config_file, folder.labels_file, folder.epochs_file, folder.weights_file, folder.summary_file]
+    if folder.model_file.exists():  # not in a run that an older version finished
+        files.append(folder.model_file)
     with storage_errors(path, "read"):
         return {file.name: file.read_bytes() for file in files}
 
