@@ -38,6 +38,13 @@ class Where:
 _CHOICE = [
     Field("recipe", str, None, f"Named set of settings: {', '.join(RECIPES)}. By default the one that suits the data."),
     Field("seed", int, 1, "Seed of initialisation and order together; the noise keeps its own."),
+    Field(
+        "noise_rate",
+        str,
+        None,
+        "Share of wrong labels, for methods that need it: a number, or auto to estimate it in a warm-up that the "
+        "networks then start from. By default auto for your own labels, else the rate of the noise.",
+    ),
     Field("config", str, None, "TOML file with settings, one flat table; flags win over it."),
 ]
 
@@ -48,6 +55,7 @@ def main(argv: list[str]) -> int:
     if wants.get("data") is None:
         raise SettingError("which data? give --data, such as --data digits; `coteach data list` shows what there is")
     data, noise = wants.pop("data"), wants.pop("noise", "none")
+    known_rate, auto = _noise_rate(wants.pop("noise_rate", None), wants)
     method, seed = wants.pop("method", "co-teaching"), wants.pop("seed", 1)
     config = recipe(
         data,
@@ -57,23 +65,35 @@ def main(argv: list[str]) -> int:
         name=wants.pop("recipe", None),
         seed=seed,
         **wants,
+        **known_rate,
     )
+    if auto is None:
+        auto = config.inputs.data_sha256 is not None and noise == "none" and "tau" not in wants
+    auto = auto and "tau" in config.settings
 
     from coteach.analysis.numbers import LAST_TEN, cell, label_precision, test_accuracy
     from coteach.progress import RunProgress
-    from coteach.results.run import run
+    from coteach.results.run import Runner
 
     with RunProgress(quiet=where.quiet) as progress:
-        result = run(
-            config,
+        runner = Runner(
             where.out,
-            labels=saved_labels(noise),
             device=where.device,
             threads=where.threads,
             checkpoint_every=where.checkpoint_every,
             on_progress=progress.step,
             on_message=progress.message,
         )
+        if auto:
+            from coteach.data import load_source
+            from coteach.estimate.prepare import run_estimated
+            from coteach.training.setup import draw_labels
+
+            dataset = load_source(config.source)
+            draw = draw_labels(config, dataset, saved_labels(noise))
+            result, _ = run_estimated(runner, config, dataset, draw)
+        else:
+            result = runner.run(config, labels=saved_labels(noise))
     accuracy = LAST_TEN(result.epochs, test_accuracy)
     precision = LAST_TEN(result.epochs, label_precision)
     if where.json:
@@ -96,6 +116,20 @@ def main(argv: list[str]) -> int:
             print(f"{title:<16} {number.percent()} %  ({LAST_TEN.caption})")
     print(f"{'folder':<16} {result.path}")
     return 0
+
+
+def _noise_rate(asked: str | None, wants: dict[str, Any]) -> tuple[dict[str, Any], bool | None]:
+    """What `--noise-rate` says: a value for tau, and whether to estimate it (None for what suits the data)."""
+    if asked is None:
+        return {}, None
+    if "tau" in wants:
+        raise SettingError("--tau and --noise-rate say the same: leave one out")
+    if asked == "auto":
+        return {}, True
+    try:
+        return {"tau": float(asked)}, False
+    except ValueError:
+        raise SettingError(f"noise_rate is {asked!r}: give auto or a number, such as 0.2") from None
 
 
 def _parse(argv: list[str]) -> tuple[dict[str, Any], Where]:
@@ -141,5 +175,5 @@ def _defaults(method: str, data: str | None, name: str | None) -> dict[str, Any]
         config = recipe(data if data in CATALOGUE else "mnist", method=method, name=name)
     except CoteachError:
         config = recipe("mnist", method=method)
-    hidden = {"data", "rate", "init_seed", "order_seed"}
+    hidden = {"data", "label", "test", "rate", "init_seed", "order_seed"}
     return {k: v for k, v in config.to_dict().items() if k not in hidden} | {"method": method, "seed": 1}

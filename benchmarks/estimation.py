@@ -1,0 +1,132 @@
+"""How good the estimate of the noise rate is, and what it costs in accuracy against the true rate.
+
+    python -m benchmarks.estimation digits mnist --out results/own-data/estimation.json
+    python -m benchmarks.estimation digits --accuracy --out results/own-data/accuracy.json
+
+MNIST (`coteach data fetch mnist`) is used in part, 10,000 training images; the network is the small CNN. Stop it and go
+on at will.
+"""
+
+import argparse
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.own_data import Cells, dataset_named, drawn
+from coteach.data import Dataset
+from coteach.estimate.prepare import Prepared, prepare
+from coteach.noise import Draw
+from coteach.recipes import recipe
+from coteach.training.device import choose_device, kept_random_state, set_threads
+from coteach.training.setup import make_trainer
+
+NOISES = [("symmetric", 0.0), ("symmetric", 0.2), ("symmetric", 0.5), ("pair", 0.2), ("pair", 0.45)]
+DEVICE = choose_device("auto")
+
+
+def given(dataset: Dataset, draw: Draw) -> tuple[Dataset, Draw]:
+    """The data with the drawn labels as if they were given: nobody knows which are wrong."""
+    return replace(dataset, y_train=draw.noisy), Draw(draw.noisy, draw.noisy, np.eye(dataset.classes), 0)
+
+
+def prepared(dataset: Dataset, draw: Draw, method: str, seed: int) -> tuple[Prepared, Dataset, Draw]:
+    dataset, labels = given(dataset, draw)
+    config = recipe(dataset, method=method, network="small-cnn", name="own", seed=seed, guard=False)
+    return prepare(config, dataset, labels, device=DEVICE), dataset, labels
+
+
+def estimated(dataset: Dataset, draw: Draw, seed: int) -> dict[str, Any]:
+    start = time.perf_counter()
+    found, _, _ = prepared(dataset, draw, "co-teaching", seed)
+    e = found.estimate
+    return {
+        "true": draw.rate, "rate": e.rate, "low": e.low, "high": e.high, "trusted": e.trusted,
+        "matrix_error": float(np.abs(e.matrix - draw.realised).sum(1).mean()),
+        "estimators": {part.name: part.rate for part in e.parts},
+        "epochs": found.warm_up.epochs, "seconds": time.perf_counter() - start,
+    }  # fmt: skip
+
+
+def accuracy(config: Any, dataset: Dataset, labels: Draw, initial: Any = ()) -> float:
+    """Mean test accuracy of the last five epochs, in percent."""
+    with kept_random_state(DEVICE):
+        trainer = make_trainer(config, dataset, labels, device=DEVICE, initial=initial)
+        found = []
+        while trainer.epoch <= config.epochs:
+            for _ in trainer.run_epoch():
+                pass
+            found.append(np.mean(trainer.finish_epoch().test_accuracy))
+    return float(100 * np.mean(found[-5:]))
+
+
+def trained(dataset: Dataset, draw: Draw, seed: int) -> dict[str, Any]:
+    found, data, labels = prepared(dataset, draw, "co-teaching", seed)
+    true = replace(found.config, settings={**found.config.settings, "tau": round(draw.rate, 4)})
+    plain = recipe(data, method="standard", network="small-cnn", name="own", seed=seed, guard=False)
+    paper = recipe(
+        data, method="co-teaching", network="small-cnn", name="small", seed=seed, tau=round(draw.rate, 4), epochs=100
+    )
+    return {
+        "true": draw.rate,
+        "rate": found.estimate.rate,
+        "estimated rate": accuracy(found.config, data, labels, found.warm_up.weights),
+        "true rate": accuracy(true, data, labels, found.warm_up.weights),
+        "standard": accuracy(plain, data, labels),
+    } | ({"true rate, no warm-up, 100 epochs": accuracy(paper, data, labels)} if dataset.name == "digits" else {})
+
+
+def show_estimates(cells: Cells) -> None:
+    print("| data | noise | n | true | estimate | mean error | worst | in the interval | trusted |")
+    print("|---|---|---:|---:|---:|---:|---:|---:|---:|")
+    for (data, noise), group in cells.groups("data", "noise"):
+        errors = [abs(cell["rate"] - cell["true"]) for cell in group]
+        inside = sum(cell["low"] <= cell["true"] <= cell["high"] for cell in group)
+        mean = [np.mean([cell[name] for cell in group]) for name in ("true", "rate")]
+        print(
+            f"| {data} | {noise} | {len(group)} | {mean[0]:.3f} | {mean[1]:.3f} | {np.mean(errors):.3f} | "
+            f"{max(errors):.3f} | {inside} of {len(group)} | {sum(cell['trusted'] for cell in group)} |"
+        )
+    print("\nMean error of each estimator:\n")
+    names = list(cells.found[0]["estimators"])
+    print(f"| data | noise | {' | '.join(names)} |\n|---|---|{'---:|' * len(names)}")
+    for (data, noise), group in cells.groups("data", "noise"):
+        errors = [np.mean([abs(cell["estimators"][name] - cell["true"]) for cell in group]) for name in names]
+        print(f"| {data} | {noise} | {' | '.join(f'{error:.3f}' for error in errors)} |")
+
+
+def show_accuracy(cells: Cells) -> None:
+    names = [name for name in cells.found[0] if name not in ("data", "noise", "seed", "true", "rate")]
+    print(f"| data | noise | n | {' | '.join(names)} |\n|---|---|---:|{'---:|' * len(names)}")
+    for (data, noise), group in cells.groups("data", "noise"):
+        values = [f"{np.mean([c[n] for c in group]):.2f}" if n in group[0] else "" for n in names]
+        print(f"| {data} | {noise} | {len(group)} | {' | '.join(values)} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="+", choices=["digits", "mnist"])
+    parser.add_argument("--accuracy", action="store_true", help="train with the estimated and the true rate, too")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--out", type=Path, required=True)
+    ask = parser.parse_args()
+    set_threads(ask.threads)
+    cells = Cells(ask.out)
+    work = trained if ask.accuracy else estimated
+    for name in ask.data:
+        dataset = dataset_named(name)
+        for seed in range(1, ask.seeds + 1):
+            for kind, rate in NOISES:
+                draw = drawn(dataset, kind, rate, seed)
+                key = {"data": dataset.name, "noise": f"{kind} {rate:g}", "seed": seed}
+                cells.measure(key, lambda d=dataset, draw=draw, seed=seed: work(d, draw, seed))  # type: ignore[misc]
+    (show_accuracy if ask.accuracy else show_estimates)(cells)
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    main()

@@ -1,0 +1,229 @@
+"""How many labels are wrong: each estimator on scores with a known answer, and all of it on the digits."""
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import log_softmax
+
+from coteach.data import load
+from coteach.errors import DataError
+from coteach.estimate.combined import estimate
+from coteach.estimate.estimators import (
+    confident_joint,
+    disagreement,
+    dual_matrix,
+    joint_of,
+    margin_mixture,
+    rows_to_one,
+    wrong_share,
+)
+from coteach.estimate.latent import Scores, latent_classes, named
+from coteach.estimate.prepare import prepare
+from coteach.estimate.warm_up import WarmUp, halves_of, warm_up, warm_up_config
+from coteach.noise import corrupt, pair, symmetric
+from coteach.recipes import recipe
+from coteach.results.run import InterruptedRun
+
+CPU = torch.device("cpu")
+
+
+def made_up(matrix, n=3000, spread=0.5, seed=0):
+    """Scores of a network that learned the noisy labels of well separated classes: log P(label | class), and noise."""
+    rng = np.random.default_rng(seed)
+    draw = corrupt(rng.integers(len(matrix), size=n), matrix, seed)
+    mean = np.log(matrix + 0.02)[draw.clean]
+    scores = Scores(log_softmax(mean + spread * rng.normal(size=mean.shape), 1), rng.integers(2, size=n))
+    return scores, draw
+
+
+@pytest.mark.parametrize(
+    ("kind", "rate"), [(symmetric, 0.0), (symmetric, 0.2), (symmetric, 0.5), (pair, 0.2), (pair, 0.45)]
+)
+def test_latent_classes_find_the_matrix(kind, rate):
+    scores, draw = made_up(kind(5, rate))
+    found = latent_classes(scores, draw.noisy)
+    assert wrong_share(found.joint(draw.noisy)) == pytest.approx(draw.rate, abs=0.03)
+    assert np.abs(rows_to_one(found.joint(draw.noisy)) - draw.realised).max() < 0.08
+    assert (found.member.argmax(1) == draw.clean).mean() > 0.9
+
+
+def test_the_largest_score_is_not_enough_under_strong_pair_noise():
+    scores, draw = made_up(pair(5, 0.45))
+    assert (scores.log_p.argmax(1) == draw.clean).mean() < 0.7
+    assert (latent_classes(scores, draw.noisy).member.argmax(1) == draw.clean).mean() > 0.9
+
+
+def test_an_estimate_holds_the_truth_and_is_trusted():
+    scores, draw = made_up(symmetric(5, 0.3))
+    found = estimate(scores, draw.noisy)
+    assert found.low <= draw.rate <= found.high
+    assert found.high - found.low < 0.15
+    assert found.trusted
+    assert found.parts[-1].rate >= draw.rate - 0.01  # the disagreement is an upper bound
+    assert [part.name for part in found.parts[:4]] == [
+        "latent classes",
+        "confident joint",
+        "dual matrix",
+        "margin mixture",
+    ]
+    assert json.loads(json.dumps(found.to_dict()))["rate"] == found.rate
+
+
+def test_clean_labels_and_sure_networks_give_zero_and_no_warning():
+    y = np.arange(400) % 4
+    found = estimate(Scores(log_softmax(12.0 * np.eye(4)[y], 1), np.arange(400) // 4 % 2), y)
+    assert found.rate < 0.005
+    assert found.warnings == ()
+
+
+def test_scores_that_say_nothing_are_not_trusted():
+    rng = np.random.default_rng(0)
+    scores = Scores(log_softmax(0.3 * rng.normal(size=(2000, 5)), 1), rng.integers(2, size=2000))
+    found = estimate(scores, rng.integers(5, size=2000))
+    assert not found.trusted
+    assert all("\n" not in warning for warning in found.warnings)
+
+
+def test_few_samples_are_said_to_be_few():
+    scores, draw = made_up(symmetric(5, 0.2), n=60)
+    assert any("few" in warning for warning in estimate(scores, draw.noisy).warnings)
+
+
+def test_the_confident_joint_by_hand():
+    # two samples of each label; thresholds are the means .8 and .6; the fourth is confidently of class 0
+    p = np.array([[0.9, 0.1], [0.7, 0.3], [0.1, 0.9], [0.8, 0.3]])
+    y = np.array([0, 0, 1, 1])
+    joint = confident_joint(np.log(p), y)
+    # counted: (0, 0) once, (1, 1) once, (0, 1) once; the columns scaled to half of the samples each
+    assert joint == pytest.approx(np.array([[0.5, 0.25], [0.0, 0.25]]))
+    assert wrong_share(joint) == pytest.approx(0.25)
+
+
+def test_the_dual_matrix_of_a_network_that_is_right_is_counted():
+    draw = corrupt(np.arange(3000) % 3, symmetric(3, 0.3), 1)
+    sure = np.log(np.full((3000, 3), 1e-9) + np.eye(3)[draw.clean])
+    assert dual_matrix(sure, draw.noisy) == pytest.approx(draw.realised, abs=1e-6)
+    assert wrong_share(joint_of(draw.realised, draw.noisy)) == pytest.approx(draw.rate, abs=1e-6)
+
+
+def test_the_margin_mixture_counts_what_lies_below_zero():
+    rng = np.random.default_rng(0)
+    wrong = rng.random(4000) < 0.3
+    margin = np.where(wrong, -3, 3) + rng.normal(size=4000)
+    log_p = log_softmax(np.stack([margin / 2, -margin / 2], 1), 1)
+    y = np.zeros(4000, np.int64)
+    assert margin_mixture(log_p, y) == pytest.approx(wrong.mean(), abs=0.01)
+    assert margin_mixture(log_p[~wrong], y[~wrong]) < 0.005
+    assert disagreement(log_p, y) == pytest.approx((margin < 0).mean())
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.permutations(range(4)))
+def test_classes_get_their_names_back(order):
+    draw = corrupt(np.arange(800) % 4, pair(4, 0.45), 3)
+    member = np.eye(4)[draw.clean]
+    assert (named(member[:, order], draw.noisy) == member).all()
+
+
+@given(st.integers(4, 200), st.integers(0, 5))
+@settings(max_examples=30, deadline=None)
+def test_each_label_is_in_both_halves(n, seed):
+    y = np.random.default_rng(seed).integers(3, size=n)
+    half = halves_of(y, seed)
+    assert abs(half.sum() * 2 - n) <= 1
+    for label in range(3):
+        count = (y == label).sum()
+        assert count // 2 <= half[y == label].sum() <= count - count // 2
+
+
+@pytest.fixture(scope="module")
+def noisy_digits():
+    dataset = load("digits")
+    config = recipe("digits", noise="symmetric", rate=0.3, name="own", max_steps=6)
+    return config, dataset, corrupt(dataset.y_train, symmetric(10, 0.3), 0)
+
+
+def test_a_warm_up_that_is_interrupted_ends_the_same(noisy_digits, tmp_path):
+    config, dataset, draw = noisy_digits
+    config = warm_up_config(config, len(draw.noisy))
+    whole = warm_up(config, dataset, draw, device=CPU)
+    steps = []
+
+    def stop_now_and_then(progress):
+        steps.append(progress)
+        if len(steps) in (3, 40):  # in the first half's first epoch, and later
+            os.kill(os.getpid(), signal.SIGINT)
+
+    how = {"device": CPU, "folder": tmp_path / "warm-up", "on_progress": stop_now_and_then}
+    for _ in range(2):
+        with pytest.raises(InterruptedRun, match="run the same command again"):
+            warm_up(config, dataset, draw, **how)
+    again = warm_up(config, dataset, draw, **how)
+    found = WarmUp.load(tmp_path / "warm-up")
+    for other in (again, found):
+        assert (other.scores.log_p == whole.scores.log_p).all()
+        assert (other.scores.half == whole.scores.half).all()
+        assert other.epochs == whole.epochs
+        assert other.sha256 == whole.sha256
+    assert sorted(path.name for path in (tmp_path / "warm-up").iterdir()) == ["scores.npz", "weights.safetensors"]
+    (tmp_path / "warm-up" / "scores.npz").write_bytes(b"torn")
+    with pytest.raises(DataError, match="delete the folder"):
+        warm_up(config, dataset, draw, **how)
+
+
+def test_the_rate_goes_into_the_config(noisy_digits):
+    config, dataset, draw = noisy_digits
+    said = []
+    ready = prepare(config, dataset, draw, device=CPU, on_message=said.append)
+    assert abs(ready.estimate.rate - draw.rate) < 0.06
+    assert ready.config.settings["tau"] == round(ready.estimate.rate, 4)
+    assert ready.config.inputs.warm_up_sha256 == ready.warm_up.sha256
+    assert ready.config.name != config.name
+    assert "of the labels are wrong" in said[0]
+
+
+def test_the_command_says_it(cli):
+    words = ["estimate", "digits", "--noise", "symmetric", "--rate", "0.2"]
+    first = cli(*words)
+    assert first.returncode == 0, first.stderr
+    for text in ("latent classes", "confident joint", "dual matrix", "margin mixture", "together", "really wrong: 20"):
+        assert text in first.stdout
+    answer = json.loads(cli(*words, "--json").stdout)  # found, not trained again
+    assert abs(answer["rate"] - answer["true_rate"]) <= 0.05
+    assert answer["low"] <= answer["true_rate"] <= answer["high"]
+    assert "ended after" in first.stderr
+    assert cli("estimate", "digits", "--noise", "symmetric").returncode == 2
+
+
+def test_train_with_an_estimated_rate(cli):
+    words = [
+        "train",
+        "--data",
+        "digits",
+        "--noise",
+        "symmetric",
+        "--rate",
+        "0.4",
+        "--noise-rate",
+        "auto",
+        "--epochs",
+        "2",
+    ]
+    first = json.loads(cli(*words, "--json").stdout)
+    assert abs(first["config"]["settings"]["tau"] - 0.4) < 0.06
+    assert not first["already_done"]
+    again = cli(*words, "--json")
+    assert json.loads(again.stdout)["already_done"]
+    assert "of the labels are wrong" in again.stderr
+    known = json.loads(cli(*words[:-4], "--noise-rate", "0.35", "--epochs", "1", "--json").stdout)
+    assert known["config"]["settings"]["tau"] == 0.35
+    assert known["config"]["inputs"]["warm_up_sha256"] is None
+    for wrong in (["--noise-rate", "many"], ["--noise-rate", "0.2", "--tau", "0.2"], ["--noise-rate", "1.5"]):
+        answer = cli("train", "--data", "digits", *wrong)
+        assert (answer.returncode, answer.stderr.count("\n")) == (2, 1), answer.stderr
