@@ -7,7 +7,8 @@ import coteach
 
 ROOMS = [
     "errors", "storage", "paper", "fields", "config", "data", "noise", "nets", "samples", "batches", "methods",
-    "recipes", "training", "results", "bench", "analysis", "progress", "report", "demo", "cli",
+    "recipes", "training", "results", "model", "estimate", "audit", "estimator", "bench", "analysis", "progress",
+    "report", "demo", "cli",
 ]  # fmt: skip
 SOURCE = Path(coteach.__file__).parent
 

@@ -12,12 +12,15 @@ from coteach.errors import CoteachError, unknown
 
 COMMANDS = {
     "demo": "see in a minute what wrong labels do, and what co-teaching does about them",
+    "audit": "find the wrong labels in your data, decide about each on a page, and write them corrected",
+    "estimate": "estimate how many labels are wrong, and how",
     "train": "train one method on one dataset, in a folder that can always be continued",
+    "predict": "say what a trained model sees in samples, as CSV",
     "bench": "run a grid of data, noises, methods and seeds, here or on a cluster, and print its tables",
     "table": "print the tables of a grid, measured beside printed",
     "figures": "draw the figures of a grid",
     "report": "write a grid's tables, figures and runs into one HTML page",
-    "export": "hand a run to another program, such as TensorBoard",
+    "export": "hand a run or its model to another program, such as TensorBoard or ONNX Runtime",
     "data": "list, fetch and verify the datasets",
     "noise": "draw wrong labels and save them, so that others can train on the same",
     "methods": "list the training methods and their settings",

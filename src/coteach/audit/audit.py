@@ -1,0 +1,47 @@
+"""An audit: one training, and what it says of every label."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coteach.audit.issues import Issues
+from coteach.audit.suspects import Evidence, suspects
+from coteach.config import Config
+from coteach.data import Dataset
+from coteach.estimate.combined import Estimate
+from coteach.estimate.prepare import run_estimated
+from coteach.estimate.warm_up import Network
+from coteach.model import load_model
+from coteach.nets import function_named
+from coteach.results.folder import RunFolder
+from coteach.results.run import Result, Runner
+from coteach.training.setup import draw_labels
+
+EPOCHS = {"epochs": 10, "decay_from": 5}
+"""To find wrong labels takes fewer epochs than to train the best model."""
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What an audit came to."""
+
+    issues: Issues
+    estimate: Estimate
+    result: Result
+    """The run behind it, with the trained model in its folder."""
+
+
+def audit(
+    dataset: Dataset, config: Config, runner: Runner, *, rate: float | None = None, network: Network | None = None
+) -> Audit:
+    """Train on the labels as given and judge each of them; `rate` is the share of wrong labels, if it is known."""
+    draw = draw_labels(config, dataset)
+    result, prepared = run_estimated(runner, config, dataset, draw, rate=rate, network=network)
+    own = network or (function_named(config.network) if ":" in config.network else None)
+    model = load_model(result.path, network=own, device=runner.device)
+    evidence = Evidence(
+        before=prepared.estimate.member,
+        probabilities=model.predict_proba(dataset.x_train).astype(np.float64),
+        ledger=RunFolder(result.path).evidence(),
+    )
+    return Audit(suspects(dataset, draw.noisy, evidence), prepared.estimate, result)
