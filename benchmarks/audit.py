@@ -26,7 +26,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.estimation import DEVICE, given
 from benchmarks.own_data import Cells, dataset_named, drawn
-from coteach.audit.audit import EPOCHS
+from coteach.audit.audit import SETTINGS
 from coteach.audit.suspects import Evidence, suspects
 from coteach.batches import TestSet
 from coteach.data import Dataset
@@ -50,7 +50,7 @@ def measures(suspicion: Floats, wrong: NDArray[np.bool_]) -> dict[str, float]:
 
 def coteach(dataset: Dataset, labels: Draw, seed: int) -> tuple[Floats, NDArray[np.bool_], float]:
     """The scores and flags of an audit, and the epochs that a network of it trained for."""
-    config = recipe(dataset, network="small-cnn", name="own", seed=seed, **EPOCHS)
+    config = recipe(dataset, network="small-cnn", name="own", seed=seed, **SETTINGS)
     ready = prepare(config, dataset, labels, device=DEVICE)
     with kept_random_state(DEVICE):
         trainer = make_trainer(ready.config, dataset, labels, device=DEVICE, initial=ready.warm_up.weights)

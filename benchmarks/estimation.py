@@ -35,7 +35,7 @@ def given(dataset: Dataset, draw: Draw) -> tuple[Dataset, Draw]:
 
 def prepared(dataset: Dataset, draw: Draw, method: str, seed: int) -> tuple[Prepared, Dataset, Draw]:
     dataset, labels = given(dataset, draw)
-    config = recipe(dataset, method=method, network="small-cnn", name="own", seed=seed, guard=False)
+    config = recipe(dataset, method=method, network="small-cnn", name="own", seed=seed, guard="off")
     return prepare(config, dataset, labels, device=DEVICE), dataset, labels
 
 
@@ -66,7 +66,7 @@ def accuracy(config: Any, dataset: Dataset, labels: Draw, initial: Any = ()) -> 
 def trained(dataset: Dataset, draw: Draw, seed: int) -> dict[str, Any]:
     found, data, labels = prepared(dataset, draw, "co-teaching", seed)
     true = replace(found.config, settings={**found.config.settings, "tau": round(draw.rate, 4)})
-    plain = recipe(data, method="standard", network="small-cnn", name="own", seed=seed, guard=False)
+    plain = recipe(data, method="standard", network="small-cnn", name="own", seed=seed, guard="off")
     paper = recipe(
         data, method="co-teaching", network="small-cnn", name="small", seed=seed, tau=round(draw.rate, 4), epochs=100
     )

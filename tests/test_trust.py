@@ -78,10 +78,10 @@ def test_small_loss_loses_a_rare_class_and_balanced_keeps_it(rare_class):
 def test_the_guard_says_which_class_has_vanished(rare_class):
     dataset, draw = rare_class
     config = recipe(
-        dataset, noise="symmetric", rate=0.5, noise_seed=2, name="small", epochs=20, t_k=3, guard=True, tau=0.9
+        dataset, noise="symmetric", rate=0.5, noise_seed=2, name="small", epochs=20, t_k=3, guard="stop", tau=0.9
     )
     with pytest.raises(
-        TrainingError, match=r"network \d picked none of the \d+ samples labelled \d in epoch .*--balanced"
+        TrainingError, match=r"epoch \d+: network \d picked none of the \d+ samples labelled \d: .*--balanced"
     ):
         trained(config, dataset, draw)
 
@@ -93,11 +93,11 @@ def fixed(shape, classes):
 
 def test_the_guard_notices_identical_networks(quick):
     dataset = load("digits")
-    config = quick(guard=True, drop_last=False, max_steps=0)
+    config = quick(guard="stop", drop_last=False, max_steps=0)
     draw = draw_labels(config, dataset)
-    with pytest.raises(TrainingError, match="the networks are identical in epoch 1"):
+    with pytest.raises(TrainingError, match="epoch 1: the networks are identical"):
         trained(config, dataset, draw, network=fixed)
-    trained(quick(guard=False, max_steps=0), dataset, draw, network=fixed)  # only the guard minds
+    trained(quick(guard="off", max_steps=0), dataset, draw, network=fixed)  # only the guard minds
     assert identical([nn.Linear(2, 2)]) is False
 
 

@@ -80,6 +80,22 @@ def test_the_commands_of_the_page(world, cli, title, told):
         assert note in answer.stderr
 
 
+@pytest.mark.parametrize(
+    ("title", "printed"),
+    [
+        ("How many labels are wrong", ["together", "together"]),
+        ("Which labels are wrong", ["labels look wrong", "labels changed", "test accuracy"]),
+        ("Which epoch to keep", ["test accuracy"]),
+    ],
+)
+def test_the_commands_about_labels(world, cli, title, printed):
+    commands = [line for block in blocks(title, "sh") for line in block.splitlines()]
+    for command, text in zip(commands, printed, strict=True):
+        answer = cli(*shlex.split(command)[1:])
+        assert answer.returncode == 0, answer.stderr
+        assert text in answer.stdout
+
+
 def test_the_programs_of_the_page(world):
     programs = blocks("From Python", "python")
     assert len(programs) == 3

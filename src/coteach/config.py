@@ -76,7 +76,8 @@ class Config:
     method: str = "co-teaching"
     """How to train: `coteach methods` lists them."""
     network: str = "paper-cnn"
-    """Network: paper-cnn, small-cnn, mlp, or module:function of your own, called with (shape, classes)."""
+    """Network: paper-cnn, small-cnn, mlp, or module:function of your own, called with (shape, classes). By default the
+    one that suits the samples; for your own images without a GPU, the small one."""
     dropout: float = 0.25
     """Channel dropout of the built-in networks; the paper's text says 0.25, the authors' program had 0."""
 
@@ -101,9 +102,9 @@ class Config:
     hold_out: float = 0.0
     """Share of the noisy training data to hold out; the weights kept are then those of the epoch with the lowest
     loss on it."""
-    guard: bool = False
-    """Stop with a message when training has collapsed: a class is never picked any more, or the networks are the
-    same. (A loss that is not a number always stops it.)"""
+    guard: Literal["off", "warn", "stop"] = "off"
+    """What to do when training has collapsed: a class is not picked any more, or the networks are the same. (A loss
+    that is not a number always stops it.)"""
     full_test: bool = True
     """Test on every test sample; no for the authors' way, which leaves out the last short batch."""
 
@@ -199,7 +200,7 @@ class Config:
 
 # What was added after the first results were published. At these values a run keeps the name it had before.
 _LATER = {
-    "guard": False, "balanced": False, "warm_up_sha256": None,
+    "guard": "off", "balanced": False, "warm_up_sha256": None,
     "label": "", "test": "", "test_share": 0.2, "image_size": 0,
 }  # fmt: skip
 

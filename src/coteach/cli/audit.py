@@ -97,7 +97,7 @@ def _audit(argv: list[str]) -> int:
     ask = tyro.cli(Ask, prog="coteach audit", args=argv)
     rate = _rate(ask.noise_rate)
 
-    from coteach.audit.audit import EPOCHS, audit
+    from coteach.audit.audit import SETTINGS, audit
     from coteach.data import load_source
     from coteach.methods import catalogue
     from coteach.progress import RunProgress
@@ -112,11 +112,13 @@ def _audit(argv: list[str]) -> int:
     draw = draw_labels(drawn, dataset, saved_labels(ask.noise))
     if ask.noise != "none":
         dataset = replace(dataset, y_train=draw.noisy)  # from here on nobody knows the right ones
-    changes: dict[str, Any] = EPOCHS if ask.epochs is None else {"epochs": ask.epochs, "decay_from": ask.epochs // 2}
+    changes: dict[str, Any] = dict(SETTINGS)
+    if ask.epochs is not None:
+        changes |= {"epochs": ask.epochs, "decay_from": ask.epochs // 2}
     if "balanced" in catalogue.settings_of(ask.method):
-        changes = {**changes, "balanced": ask.balanced == "yes"}
+        changes["balanced"] = ask.balanced == "yes"
     if ask.network:
-        changes = {**changes, "network": ask.network}
+        changes["network"] = ask.network
     config = recipe(dataset, method=ask.method, name="own", seed=ask.seed, **changes)
     _refuse_other(ask.out, dataset.fingerprint)
     with RunProgress(quiet=ask.quiet) as progress:

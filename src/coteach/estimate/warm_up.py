@@ -105,7 +105,7 @@ def warm_up_config(config: Config, samples: int) -> Config:
         decay_from=EPOCHS,
         idle_epochs=0,
         hold_out=0.5,
-        guard=False,
+        guard="off",
         drop_last=True,
         batch_size=max(2, min(config.batch_size, samples // 2)),
     )

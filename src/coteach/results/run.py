@@ -233,6 +233,10 @@ class Runner:
                     self.on_progress(Progress(config, trainer.epoch, trainer.steps_done, steps))
                     pause()
                 record = trainer.finish_epoch()
+                for warning in trainer.warnings.values():
+                    if warning not in self._told:
+                        self._told.add(warning)
+                        self.on_message(warning)
                 saver.epochs.append(record)
                 folder.append(record)
                 self.on_progress(Progress(config, record.epoch, steps, steps, record))

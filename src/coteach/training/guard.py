@@ -9,6 +9,23 @@ ENOUGH = 20
 """A class with fewer samples in an epoch may well have none picked."""
 
 
+def collapse(networks: Sequence[nn.Module], picked: Tensor, seen: Tensor, class_names: Sequence[str]) -> str | None:
+    """What has gone wrong, with the way out, or nothing; how many samples of each class were seen and picked."""
+    gone = vanished_class(picked, seen)
+    if gone is not None:
+        network, label = gone
+        return (
+            f"network {network + 1} picked none of the {int(seen[label])} samples labelled {class_names[label]}: "
+            "keep a share of each class (--balanced yes), or give a lower noise rate"
+        )
+    if identical(networks):
+        return (
+            "the networks are identical and cannot correct each other: let the function that builds them draw other "
+            "weights at each call"
+        )
+    return None
+
+
 def vanished_class(picked: Tensor, seen: Tensor) -> tuple[int, int] | None:
     """A network and a class of which it picked nothing all epoch; `picked` [network, class], `seen` [class]."""
     gone = ((picked == 0) & (seen >= ENOUGH)).nonzero()

@@ -17,7 +17,7 @@ from coteach.errors import TrainingError
 from coteach.methods.base import Method
 from coteach.training.arithmetic import Arithmetic
 from coteach.training.captured import CapturedStep, warm_up
-from coteach.training.guard import identical, vanished_class
+from coteach.training.guard import collapse
 from coteach.training.ledger import Ledger
 from coteach.training.schedule import beta1, learning_rate
 
@@ -106,6 +106,8 @@ class Trainer:
         ]
         self.epoch = 1
         self.steps_done = 0
+        self.warnings: dict[str, str] = {}
+        """What the guard has seen, each kind once."""
         # Sums stay on the device and are read once an epoch, so that no step waits for the host.
         self._sums = torch.zeros(4, len(networks), dtype=torch.float64, device=self.device)
         self._by_class = torch.zeros(len(networks) + 1, method.classes, device=self.device)
@@ -180,7 +182,7 @@ class Trainer:
         self._sums += verdict.counts
         if self.ledger is not None:
             self.ledger.note(inputs[0], batch.y, logits, verdict.picked)
-        if self.config.guard:
+        if self.config.guard != "off":
             chosen = torch.cat([verdict.picked, torch.ones_like(verdict.picked[:1])]).float()
             self._by_class.index_add_(1, batch.y, chosen)
 
@@ -251,23 +253,19 @@ class Trainer:
                 f"the loss became {'NaN' if bool(loss.isnan().any()) else 'infinite'} in epoch {self.epoch}: "
                 "lower the learning rate (--lr) or look for extreme values in the data"
             )
-        if self.config.guard and self.steps_done == self.steps_per_epoch:
+        if self.config.guard != "off" and self.steps_done == self.steps_per_epoch:
             self._guard()
 
     def _guard(self) -> None:
         *picked, seen = self._by_class
-        gone = vanished_class(torch.stack(picked), seen)
-        if gone is not None and not self.method.leaves_classes:
-            raise TrainingError(
-                f"network {gone[0] + 1} picked none of the {int(seen[gone[1]])} samples labelled "
-                f"{self.class_names[gone[1]]} in epoch {self.epoch}: keep a share of each class (--balanced yes), or "
-                "give a lower noise rate"
-            )
-        if identical(list(self.networks)):
-            raise TrainingError(
-                f"the networks are identical in epoch {self.epoch} and cannot correct each other: let the function "
-                "that builds them draw other weights at each call"
-            )
+        if self.method.leaves_classes:
+            seen = torch.zeros_like(seen)
+        complaint = collapse(list(self.networks), torch.stack(picked), seen, self.class_names)
+        if complaint is None:
+            return
+        if self.config.guard == "stop":
+            raise TrainingError(f"epoch {self.epoch}: {complaint}")
+        self.warnings.setdefault(complaint.partition(":")[0], f"epoch {self.epoch}: {complaint}")
 
     def state(self) -> dict[str, Any]:
         """All that the rest of the run depends on, as tensors and plain values."""
