@@ -13,6 +13,7 @@ import torch
 from coteach.cli.main import main
 from coteach.recipes import recipe
 
+os.environ["SCIPY_ARRAY_API"] = "1"  # before scipy is imported, or scikit-learn skips one of its checks
 os.environ["OMP_NUM_THREADS"] = "1"  # the suite runs in one process a core; more threads would only fight
 torch.set_num_threads(1)
 

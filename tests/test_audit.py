@@ -75,9 +75,18 @@ def test_known_noise_says_how_many_were_found(cli):
 
 
 @pytest.mark.parametrize(
-    "words", [["--noise-rate", "2"], ["--noise-rate", "much"], ["--method", "magic"], ["--label", "x"]]
+    "words",
+    [
+        ["--noise-rate", "2"],
+        ["--noise-rate", "much"],
+        ["--method", "magic"],
+        ["--label", "x"],
+        ["--shown", "0"],
+        ["--out", "file"],
+    ],
 )
-def test_what_cannot_be_is_refused_in_one_line(cli, words):
+def test_what_cannot_be_is_refused_in_one_line(cli, tmp_path, words):
+    (tmp_path / "file").touch()
     answer = cli("audit", "digits", *words)
     assert (answer.returncode, answer.stderr.count("\n")) == (2, 1), answer.stderr
 

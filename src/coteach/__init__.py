@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from coteach.config import Config
     from coteach.data import Dataset, load
     from coteach.errors import CoteachError
+    from coteach.estimator import NoisyLabelClassifier
     from coteach.methods.base import Method, Step
+    from coteach.model import Model, load_model
     from coteach.noise import Draw, corrupt, pair, symmetric
     from coteach.recipes import recipe
     from coteach.results.run import Result, read_result, run
@@ -20,10 +22,13 @@ __all__ = [
     "Dataset",
     "Draw",
     "Method",
+    "Model",
+    "NoisyLabelClassifier",
     "Result",
     "Step",
     "corrupt",
     "load",
+    "load_model",
     "pair",
     "read_result",
     "recipe",
@@ -38,10 +43,13 @@ _HOMES = {
     "Dataset": "data",
     "Draw": "noise",
     "Method": "methods.base",
+    "Model": "model",
+    "NoisyLabelClassifier": "estimator",
     "Result": "results.run",
     "Step": "methods.base",
     "corrupt": "noise",
     "load": "data",
+    "load_model": "model",
     "pair": "noise",
     "read_result": "results.run",
     "recipe": "recipes",

@@ -96,6 +96,8 @@ def main(argv: list[str]) -> int:
 def _audit(argv: list[str]) -> int:
     ask = tyro.cli(Ask, prog="coteach audit", args=argv)
     rate = _rate(ask.noise_rate)
+    if ask.shown < 1:
+        raise SettingError(f"shown is {ask.shown}: give at least 1")
 
     from coteach.audit.audit import SETTINGS, audit
     from coteach.data import load_source
@@ -200,6 +202,8 @@ def _write(found: "Audit", dataset: "Dataset", source: "Source", ask: Ask) -> No
 
 def _refuse_other(out: Path, fingerprint: str) -> None:
     """A folder with the audit of other data is not written over."""
+    if out.exists() and not out.is_dir():
+        raise SettingError(f"{out} is a file: give a folder with --out")
     try:
         there = json.loads((out / ABOUT).read_text(encoding="utf-8"))["data_sha256"]
     except FileNotFoundError:
