@@ -5,9 +5,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from coteach.data import Dataset
+from coteach.data import Dataset, load
+from coteach.estimate.prepare import prepare
 from coteach.methods import catalogue
 from coteach.nets import PaperCNN
+from coteach.noise import corrupt, symmetric
 from coteach.recipes import recipe
 from coteach.results.run import Runner
 from coteach.samples import Resident, Streamed
@@ -151,3 +153,19 @@ def test_a_run_moves_between_the_cpu_and_a_gpu(quick, tmp_path, first, then):
     whole = Runner(tmp_path / "whole", then).run(config)
     for mine, other in zip(result.epochs, whole.epochs, strict=True):
         assert mine.train_loss == pytest.approx(other.train_loss, rel=0.05)
+
+
+def test_a_captured_step_keeps_evidence_and_counts_for_the_guard(trainer_for):
+    trainer = trainer_for(noise="none", rate=None, tau=0.5, t_k=1, guard="warn", drop_last=False)
+    train(trainer, 2 * trainer.steps_per_epoch)
+    assert (trainer.ledger.seen.cpu() == 2).all()  # what the graph's warm-up noted is taken back
+    assert trainer.ledger.picked.sum().item() > 0
+    assert trainer.ledger.loss.isfinite().all()
+
+
+def test_the_noise_rate_is_estimated_on_a_gpu():
+    digits = load("digits")
+    draw = corrupt(digits.y_train, symmetric(10, 0.3), 0)
+    config = recipe("digits", noise="symmetric", rate=0.3, name="own")
+    ready = prepare(config, digits, draw, device=GPU)
+    assert abs(ready.estimate.rate - draw.rate) < 0.06
