@@ -110,3 +110,21 @@ def test_both_views_count():
     assert (found.picked == 0.5).all()
     assert (found.loss == 2.0).all()
     assert found.ids[:2] == ("0", "1")
+
+
+def test_labels_that_do_not_start_at_zero(cli, tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(1, 4, 240)
+    np.savez(tmp_path / "ones.npz", x=rng.normal(size=(240, 2)) + 6.0 * np.stack([y == 1, y == 2], 1), y=y)
+    done = cli("audit", "ones.npz", "--epochs", "2", "--method", "s-model", "--out", "with space")
+    assert done.returncode == 0, done.stderr
+    assert "apply 'with space' --decisions" in done.stdout
+    with (tmp_path / "with space" / "label_issues.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["given_label"] for row in rows} == {"1", "2", "3"}
+    assert {row["suggested_label"] for row in rows} <= {"1", "2", "3"}
+    tried = cli("audit", "ones.npz", "--epochs", "1", "--noise", "symmetric", "--rate", "0.2", "--out", "tried")
+    assert tried.returncode == 0, tried.stderr
+    refused = cli("audit", "apply", "tried", "--accept-above", "0.5", "--out", "no.npz")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "was made with --noise" in refused.stderr

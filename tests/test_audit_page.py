@@ -346,6 +346,13 @@ def test_a_label_with_a_comma_is_quoted(tmp_path):
     assert out.read_text().splitlines()[2] == '2,"dog, wild"'
 
 
+def test_a_label_with_a_line_break_is_quoted(tmp_path):
+    (tmp_path / "t.csv").write_text('x,kind\n1,cat\n2,cat\n3,"dog\nwild"\n4,"dog\nwild"\n')
+    out = applied(tmp_path, tmp_path / "t.csv", "table", "kind", pets(names=("cat", "dog\nwild")))
+    with out.open(newline="") as file:
+        assert list(csv.reader(file))[2] == ["2", "dog\nwild"]
+
+
 @pytest.mark.parametrize("kind", ["string", "dictionary", "int8", "float"])
 def test_apply_to_parquet(tmp_path, kind):
     arrow = pytest.importorskip("pyarrow")

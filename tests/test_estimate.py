@@ -227,3 +227,18 @@ def test_train_with_an_estimated_rate(cli):
     for wrong in (["--noise-rate", "many"], ["--noise-rate", "0.2", "--tau", "0.2"], ["--noise-rate", "1.5"]):
         answer = cli("train", "--data", "digits", *wrong)
         assert (answer.returncode, answer.stderr.count("\n")) == (2, 1), answer.stderr
+
+
+def test_a_class_that_no_label_names_gets_no_samples():
+    scores, draw = made_up(symmetric(4, 0.2))
+    wider = Scores(np.insert(scores.log_p, 2, -4.0, axis=1), scores.half)
+    y = draw.noisy + (draw.noisy >= 2)
+    assert (latent_classes(wider, y).member[:, 2] == 0).all()
+    assert estimate(wider, y).rate == pytest.approx(draw.rate, abs=0.03)
+
+
+@pytest.mark.parametrize("scores", [np.zeros(4), np.array([0.0, 1e5, -1e5, 3e4])])
+def test_networks_that_learned_nothing_are_not_trusted(scores):
+    same = np.tile(log_softmax(scores), (200, 1))
+    found = estimate(Scores(same, np.arange(200) // 4 % 2), np.arange(200) % 4)
+    assert any("no better than chance" in warning for warning in found.warnings)

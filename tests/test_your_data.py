@@ -94,6 +94,7 @@ def test_the_commands_about_labels(world, cli, title, printed):
         answer = cli(*shlex.split(command)[1:])
         assert answer.returncode == 0, answer.stderr
         assert text in answer.stdout
+    assert len(list(world.glob("runs/cleaned-*"))) == (title == "Which labels are wrong")  # so that a * finds the model
 
 
 def test_the_programs_of_the_page(world):

@@ -64,6 +64,12 @@ def test_a_class_may_be_missing_from_the_test_split_or_have_no_sample_at_all():
     assert dataset.classes == 4
 
 
+def test_numbers_that_leave_some_out_are_names():
+    dataset = make(y_train=[1, 2, 3, 1, 2, 3], y_test=[3, 3, 7])
+    assert dataset.class_names == ("1", "2", "3", "7")
+    assert (dataset.y_train.tolist(), dataset.y_test.tolist()) == ([0, 1, 2, 0, 1, 2], [2, 2, 3])
+
+
 @pytest.mark.parametrize("kind", [np.str_, np.bytes_, object, "column"])
 def test_labels_may_be_texts(kind):
     labels = np.array(["owl", "cat", "owl", "cat", "dog", "dog"])
@@ -121,6 +127,7 @@ infinite[2, 0] = 1e300  # finite until it becomes float32
         ({"y_train": [0, 1, -2, 0, 1, 2]}, "y_train holds the negative label -2"),
         ({"y_test": [0, 1, 3], "class_names": "abc"}, "label 3 is out of range, at most 3 classes"),
         ({"y_test": [0, 1, 10**9]}, "label 1000000000 is out of range"),
+        ({"class_names": ("a", "a", "b")}, "two classes have the name 'a'"),
         ({"y_train": [1] * 6}, "all training labels are 1"),
         ({"x_train": np.array([None] * 6)}, "x_train is an object array"),
         ({"y_train": np.array([0, 1, None, 0, 1, 2])}, "y_train is an object array"),

@@ -34,6 +34,8 @@ class Source:
     label: str = ""
     """Of a table, the column of labels; of an .npy file, the file of labels."""
     class_names: tuple[str, ...] = ()
+    noise: str = "none"
+    """What was put on the labels, to try the audit."""
 
     @property
     def suffix(self) -> str:
@@ -51,7 +53,8 @@ class Source:
             kind, names = content["kind"], tuple(content["class_names"])
             if kind not in ("images", "table", "arrays"):
                 raise ValueError(f"kind is {kind!r}")
-            return cls(str(content["data"]), kind, str(content.get("label", "")), names)
+            label, noise = str(content.get("label", "")), str(content.get("noise", "none"))
+            return cls(str(content["data"]), kind, label, names, noise)
         except OSError as error:
             hint = "give the folder that `coteach audit` wrote"
             raise StorageError(f"{folder} holds no audit ({path.name}: {error.strerror}): {hint}") from error
@@ -77,6 +80,8 @@ def apply(folder: Path, decisions: Path | None, out: Path, accept_above: float |
     labels. Nothing is overwritten.
     """
     source = Source.read(folder)
+    if source.noise != "none" and source.data not in data.NAMES:
+        raise SettingError(f"{folder} was made with --noise, to try it: audit the labels as they are first")
     if decisions is None and accept_above is None:
         raise SettingError("nothing to apply: give --decisions decisions.csv, --accept-above SCORE, or both")
     if accept_above is not None and not 0 <= accept_above <= 1:

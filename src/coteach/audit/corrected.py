@@ -55,7 +55,7 @@ def write_files(root: Path, labels: Iterable[tuple[str, str]], out: Path) -> Non
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(("file", "label"))
-    table.writerows((_from(root / name.replace("\\", os.sep), out.parent), label) for name, label in labels)
+    table.writerows((_from(root / name, out.parent), label) for name, label in labels)
     with written_over(out) as file:
         file.write(text.getvalue().encode())
 
@@ -117,8 +117,8 @@ def _with_field(record: str, place: int, cell: str, comma: str) -> str:
     found = field.match(record, start)
     assert found is not None
     buffer = io.StringIO()
-    csv.writer(buffer, delimiter=comma, lineterminator="").writerow([cell])
-    return record[:start] + buffer.getvalue() + record[found.end() :]
+    csv.writer(buffer, delimiter=comma, lineterminator="\r\n").writerow([cell])  # by which it knows what to quote
+    return record[:start] + buffer.getvalue().removesuffix("\r\n") + record[found.end() :]
 
 
 def write_parquet(source: Path, label: str, given: Names, new: Names, out: Path) -> None:

@@ -36,7 +36,7 @@ class Issues:
     score: Floats
     """The probability that its label is wrong, in [0, 1]: the higher, the more suspect."""
     is_issue: NDArray[np.bool_]
-    """Whether it is counted as wrong: as many as the noise rate says, those of the highest scores."""
+    """Whether it is counted as wrong: another class is likelier than the given one."""
     picked: Floats
     """[sample, network]: the share of the epochs in which the network picked it to teach its peer with."""
     loss: Floats

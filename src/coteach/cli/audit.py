@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from coteach.data import NAMES
-from coteach.errors import SettingError
+from coteach.errors import SettingError, StorageError
 
 if TYPE_CHECKING:
     from coteach.audit.audit import Audit
@@ -154,7 +154,7 @@ def _audit(argv: list[str]) -> int:
         print(f"{answer['found']:,} of the {answer['wrong']:,} that really are wrong are among them")
     print(f"every label with its score: {ask.out / ISSUES}")
     print(f"the model: {found.result.path}")
-    print(f"decide on the page, then: coteach audit apply {ask.out} --decisions decisions.csv --out {_cleaned(source)}")
+    print(f"decide on the page, then: {_next(ask.out, dataset, source)}")
     return 0
 
 
@@ -168,7 +168,10 @@ def _write(found: "Audit", dataset: "Dataset", source: "Source", ask: Ask) -> No
     known = source.data in NAMES
     about = {
         "data": source.data if known else str(Path(source.data).expanduser().resolve()),
-        "label": dataset.preprocessing.get("label", source.label),
+        "label": str(Path(source.label).expanduser().resolve())
+        if source.label.endswith(".npy")
+        else dataset.preprocessing.get("label", source.label),
+        "noise": ask.noise,
         "kind": dataset.preprocessing["kind"],
         "class_names": list(dataset.class_names),
         "data_sha256": dataset.fingerprint,
@@ -183,7 +186,7 @@ def _write(found: "Audit", dataset: "Dataset", source: "Source", ask: Ask) -> No
         issues=found.issues,
         estimate=found.estimate,
         look=looks(dataset, source.data),
-        apply=f"coteach audit apply {ask.out} --decisions decisions.csv --out {_cleaned(source)}",
+        apply=_next(ask.out, dataset, source),
         command=shlex.join(["coteach", "audit", *sys.argv[2:]] if sys.argv[1:2] == ["audit"] else ["coteach", "audit"]),
         facts={
             "data": f"{len(found.issues):,} samples of {dataset.classes} classes",
@@ -208,18 +211,21 @@ def _refuse_other(out: Path, fingerprint: str) -> None:
         there = json.loads((out / ABOUT).read_text(encoding="utf-8"))["data_sha256"]
     except FileNotFoundError:
         return
-    except (OSError, ValueError, KeyError, TypeError):
+    except OSError as error:
+        raise StorageError(f"cannot read {out / ABOUT}: {error.strerror}: give another --out") from error
+    except (ValueError, KeyError, TypeError):
         there = None
     if there != fingerprint:
         raise SettingError(f"{out} holds the audit of other data: give another --out, or delete it first")
 
 
-def _cleaned(source: "Source") -> str:
-    """A name for the corrected labels."""
-    if source.data in NAMES:
-        return "cleaned.npz"
-    suffix = Path(source.data).suffix.lower()
-    return f"cleaned{suffix}" if suffix in (".csv", ".tsv", ".parquet", ".npz", ".npy") else "cleaned.csv"
+def _next(out: Path, dataset: "Dataset", source: "Source") -> str:
+    """The command that writes the corrected labels."""
+    from coteach.audit.apply import Source as Audited
+
+    suffix = Audited(source.data, dataset.preprocessing["kind"]).suffix
+    words = ["coteach", "audit", "apply", str(out), "--decisions", "decisions.csv", "--out", f"cleaned{suffix}"]
+    return shlex.join(words)
 
 
 def _rate(asked: str) -> float | None:

@@ -40,7 +40,7 @@ _CHOICE = [
     Field("seed", int, 1, "Seed of initialisation and order together; the noise keeps its own."),
     Field(
         "noise_rate",
-        str,
+        str | float,
         None,
         "Share of wrong labels, for methods that need it: a number, or auto to estimate it in a warm-up that the "
         "networks then start from. By default auto for your own labels, else the rate of the noise.",
@@ -118,7 +118,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _noise_rate(asked: str | None, wants: dict[str, Any]) -> tuple[dict[str, Any], bool | None]:
+def _noise_rate(asked: str | float | None, wants: dict[str, Any]) -> tuple[dict[str, Any], bool | None]:
     """What `--noise-rate` says: a value for tau, and whether to estimate it (None for what suits the data)."""
     if asked is None:
         return {}, None

@@ -55,7 +55,7 @@ class Dataset:
     @cached_property
     def fingerprint(self) -> str:
         """Sha256 over the class names and the type, shape and bytes of the four arrays: equal for equal data."""
-        digest = hashlib.sha256("\0".join(self.class_names).encode())
+        digest = hashlib.sha256("\0".join(self.class_names).encode(errors="surrogateescape"))
         for array in (self.x_train, self.y_train, self.x_test, self.y_test):
             digest.update(f"{array.dtype.str}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data)
@@ -80,8 +80,8 @@ class Dataset:
 
         Images without a channel axis get one, vectors and wider floats become float32, integer images with
         values 0..255 become uint8, labels become int64 (whole floats and a column [n, 1] are fine).
-        Without `class_names` the largest label says how many classes there are, and numbers name them. Labels may
-        be texts: then the classes are the texts, sorted, or `class_names`. A test set need not be given.
+        Without `class_names` the classes are the different labels, sorted: numbers or texts. With them, a label is a
+        text, or the number of its class, counted from 0. A test set need not be given.
         """
         if (x_test is None) != (y_test is None):
             raise DataError(f"{name}: {'x' if x_test is None else 'y'}_test is missing: give both or neither")
@@ -98,6 +98,8 @@ class Dataset:
             )
         if x_train.dtype != x_test.dtype:
             raise DataError(f"{name}: x_train is {x_train.dtype} and x_test is {x_test.dtype}: give both the same type")
+        if class_names is None:
+            class_names, y_train, y_test = _from_numbers(name, y_train, y_test)
         names = _class_names(name, class_names, y_train, y_test)
         if ids is not None and len(ids) != len(x_train):
             raise DataError(f"{name}: {len(ids)} ids for {len(x_train)} training samples: give one for each sample")
@@ -223,6 +225,16 @@ def _as_texts(labels: ArrayLike) -> list[str] | None:
     return list(map(str, texts)) if is_text and texts else None
 
 
+def _from_numbers(
+    name: str, y_train: NDArray[np.int64], y_test: NDArray[np.int64]
+) -> tuple[tuple[str, ...] | None, NDArray[np.int64], NDArray[np.int64]]:
+    """Labels that leave out a number, such as 1 to 10, counted from 0, and their names: no class is without samples."""
+    labels = np.union1d(y_train, y_test)
+    if labels[-1] >= MOST_CLASSES or len(labels) == labels[-1] + 1:
+        return None, y_train, y_test
+    return tuple(map(str, labels.tolist())), np.searchsorted(labels, y_train), np.searchsorted(labels, y_test)
+
+
 def _class_names(
     name: str, given: Sequence[str] | None, y_train: NDArray[np.int64], y_test: NDArray[np.int64]
 ) -> tuple[str, ...]:
@@ -231,6 +243,10 @@ def _class_names(
     if largest >= limit:
         way_out = "number the classes 0, 1, 2, ..." if given is None else "correct the labels or the class names"
         raise DataError(f"{name}: label {largest} is out of range, at most {limit} classes: {way_out}")
+    names = tuple(map(str, range(largest + 1) if given is None else given))
+    if len(set(names)) < len(names):
+        twice = next(each for each in names if names.count(each) > 1)
+        raise DataError(f"{name}: two classes have the name {twice!r}: give each its own")
     if (y_train == y_train[0]).all():
-        raise DataError(f"{name}: all training labels are {y_train[0]}: a classifier needs at least two classes")
-    return tuple(map(str, range(largest + 1) if given is None else given))
+        raise DataError(f"{name}: all training labels are {names[y_train[0]]}: a classifier needs at least two classes")
+    return names

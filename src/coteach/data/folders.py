@@ -117,8 +117,13 @@ def listed_files(table: Table, path: Path, label: str | None) -> ImageFiles:
 def _classes(folder: Path, root: Path) -> ImageFiles:
     """The images below the subfolders of `folder`, called by their paths from `root`."""
     paths, labels, others, empty = [], [], [], []
+    strange: list[Path] = []
     for each in _subfolders(folder):
-        found = list(_files(each))
+        if not _is_text(each.name):
+            raise DataError(f"the name of a subfolder of {folder} is not in UTF-8 ({each.name!a}): rename it")
+        found: list[Path] = []
+        for path in _files(each):
+            (found if _is_text(str(path)) else strange).append(path)
         images = [path for path in found if is_image(path)]
         paths += images
         labels += [each.name] * len(images)
@@ -139,8 +144,18 @@ def _classes(folder: Path, root: Path) -> ImageFiles:
             *left_out(empty, "subfolder", "without an image"),
             *left_out(_relative(others, root), "file", "not named like an image"),
             *left_out(loose, "image", "in no subfolder"),
+            *left_out([ascii(path.name) for path in strange], "file", "whose name is not in UTF-8"),
         ),
     )
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be written into a table; on some systems a file may have any bytes for a name."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _subfolders(folder: Path) -> list[Path]:

@@ -28,6 +28,8 @@ OPEN = 0.1
 """With more than this share of the samples open between classes, the scores are too poor to tell the rate."""
 SLACK = 0.01
 """An estimator may lie so much above the bound, which is an estimate too."""
+CHANCE = 0.95
+"""Networks that disagree with more of the labels than this share of what always saying the commonest one would."""
 FEW = 20
 """With fewer samples a class than this, an estimate is not to be trusted."""
 
@@ -137,6 +139,9 @@ def _warnings(parts: tuple[Rate, ...], *, failed: bool, near: bool, unsure: floa
         warnings.append(f"{len(y)} samples of {int(y.max()) + 1} classes are few for an estimate")
     if failed or not near:
         warnings.append(f"the estimators disagree ({said}): give the rate if you know it")
+    chance = 1 - np.bincount(y).max() / len(y)
+    if parts[-1].rate > CHANCE * chance:
+        warnings.append("the networks guess the labels no better than chance: no estimate can be had from them")
     if unsure > OPEN:
         warnings.append(
             f"the networks cannot tell the class of {100 * unsure:.0f} % of the samples, and what is hard looks wrong"

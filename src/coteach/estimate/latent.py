@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from scipy.special import gammaln
+from scipy.special import gammaln, log_softmax
 
 from coteach.estimate.estimators import Floats, Ints, rows_to_one
 
@@ -52,6 +52,12 @@ def latent_classes(scores: Scores, y: Ints, softly: int = 20) -> Classes:
     their weight so as not to get stuck; the likeliest end is kept and its classes get their names.
     """
     classes = scores.log_p.shape[1]
+    used = np.flatnonzero(np.bincount(y, minlength=classes))
+    if len(used) < classes:  # a class that no label names would take its samples from another
+        part = latent_classes(Scores(log_softmax(scores.log_p[:, used], 1), scores.half), np.searchsorted(used, y))
+        member = np.zeros((len(y), classes))
+        member[:, used] = part.member
+        return Classes(member, part.likelihood)
     predicted, given = np.eye(classes)[scores.log_p.argmax(1)], np.eye(classes)[y]
     starts = predicted, given, (predicted + given) / 2
     fits = [fitted(scores, y, 0.9 * start + 0.1 / classes, softly=softly) for start in starts]
@@ -65,6 +71,7 @@ def fitted(
     """Expectation maximisation from a start, until the mean log likelihood gains less than the tolerance."""
     classes = member.shape[1]
     z = np.ascontiguousarray(scores.log_p[:, :-1] - scores.log_p[:, -1:])  # log odds; which class is last is all one
+    z -= z.mean(0)
     halves = [np.flatnonzero(scores.half == h) for h in np.unique(scores.half)]
     labels = np.eye(classes)[y]
     weight = np.ones_like(member)

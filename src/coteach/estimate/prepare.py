@@ -64,7 +64,7 @@ def prepare(
     if out is None:
         warmed = train(None)
     else:
-        folder = RunFolder(out / replace(first, method="warm-up").name)
+        folder = RunFolder(out / "warm-ups" / replace(first, method="warm-up").name)
         with folder.claimed():
             warmed = train(folder.path)
     found = estimate(warmed.scores, draw.noisy, config.order_seed)

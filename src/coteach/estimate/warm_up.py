@@ -85,13 +85,12 @@ class WarmUp:
         try:
             with np.load(folder / "scores.npz", allow_pickle=False) as file:
                 scores, epochs = Scores(file["log_p"], file["half"]), tuple(file["epochs"].tolist())
-            tensors = safetensors.torch.load_file(folder / "weights.safetensors")
+            weights: tuple[Weights, ...] = ({}, {})
+            for name, value in safetensors.torch.load_file(folder / "weights.safetensors").items():
+                half, _, rest = name.partition(".")
+                weights[int(half)][rest] = value
         except Exception as error:  # numpy, zipfile and safetensors each have their own for a damaged file
             raise DataError(f"{folder} is damaged ({error}): delete the folder and run again") from error
-        weights: tuple[Weights, ...] = ({}, {})
-        for name, value in tensors.items():
-            half, _, rest = name.partition(".")
-            weights[int(half)][rest] = value
         return cls(scores, weights, epochs)
 
 
@@ -191,7 +190,7 @@ def warm_up(
         return found
     y = draw.noisy
     if len(y) < 4:
-        raise DataError(f"{dataset.name} has {len(y)} samples: the noise rate cannot be estimated; give it")
+        raise DataError(f"{dataset.name} has {len(y)} samples, too few to judge their labels: give at least 4")
     half = halves_of(y, config.order_seed)
     untested = replace(dataset, x_test=dataset.x_test[:0], y_test=dataset.y_test[:0])
     saved = _Saved(folder, checkpoint_every)

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import io
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -149,7 +148,7 @@ def looks(dataset: Dataset, source: str) -> Callable[[int], Look]:
         return lambda n: {name: table[name][int(ids[n])] for name in columns}
     if kind == "images" and dataset.ids is not None:
         root, names = path if path.is_dir() else path.parent, dataset.ids
-        return lambda n: _photograph(root / names[n].replace("\\", os.sep), dataset.x_train[n])
+        return lambda n: _photograph(root / names[n], dataset.x_train[n])
     if len(dataset.shape) == 1:
         return lambda n: {f"x[{place}]": value for place, value in enumerate(dataset.x_train[n])}
     return lambda n: np.asarray(dataset.x_train[n])

@@ -163,7 +163,7 @@ class Runner:
         before = stage_one_of(config)
         taught = None
         if before is not None:
-            first = self.run(before, dataset=dataset, labels=labels, network=network, wait=True)
+            first = self.run(before, dataset=dataset, labels=labels, network=network, initial=initial, wait=True)
             taught = _first_network(first.path)
         with threads(self.threads), switches(config, device), kept_random_state(device):
             trainer = make_trainer(

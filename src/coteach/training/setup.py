@@ -66,13 +66,13 @@ def make_trainer(
     nets = [_build(config, dataset, network).to(device) for _ in range(method.networks)]
     if len({id(p) for net in nets for p in net.parameters()}) != sum(len(list(net.parameters())) for net in nets):
         raise SettingError("the networks share parameters: the function must build a new network at each call")
+    for net, weights in zip(nets, initial, strict=False):  # a method of one network needs only the first
+        net.load_state_dict(dict(weights))
     if isinstance(method, TwoStageMethod) and stage_one is not None:
         teacher = nets[0] if method.continues else _build(config, dataset, network).to(device)
         teacher.load_state_dict(dict(stage_one))
         every = TestSet(train, draw.noisy, device=device)
         method.to(device).learn_from(_probabilities(teacher, every), every.y)
-    for net, weights in zip(nets, initial, strict=False):  # a method of one network needs only the first
-        net.load_state_dict(dict(weights))
     mixed = np.random.default_rng([config.order_seed, 0]).permutation(len(draw.noisy))
     held = mixed[: round(config.hold_out * len(mixed))] if rows is None else mixed[:0]
     truth_known = config.noise != "none"  # labels as given may be wrong, nobody knows which
