@@ -179,8 +179,11 @@ def test_a_node_dies_in_the_middle_of_a_run(head, node, tmp_path, here):
         finished[job.name] = stamps(out / job.name)
 
     def kill():
-        while not hit and not over.wait(0.01):
-            hit.extend(job.name for job in jobs if len(ended) >= 2 and frozen(node, job, lambda: under_way(out)))
+        while not hit and not over.wait(0.05):  # it must not take the time of those that work
+            names = under_way(out) if len(ended) >= 2 else []
+            hit.extend(
+                [job.name for job in jobs if job.name in names and frozen(node, job, lambda: under_way(out))][:1]
+            )
         if hit:
             kill_hard(head, node)
 
@@ -237,7 +240,7 @@ def test_the_process_of_a_run_is_stopped(head, tmp_path, here):
         for how in (signal.SIGKILL, signal.SIGTERM):  # the second leaves the process, which may take up the run again
             before = saved(out)
             while not ended:
-                time.sleep(0.01)
+                time.sleep(0.05)
                 if saved(out) != before and (process := frozen(head.head_node, job, lambda: under_way(out))):
                     hit.append(process)
                     os.kill(process, how)

@@ -55,7 +55,8 @@ def test_killed_at_random_moments(tmp_path, method, monkeypatch):
             break
         before = alive(runs)
         process = start(tmp_path / "killed", method)
-        while alive(runs) == before and process.poll() is None:
+        stage = min(len(hit) + 1, stages)  # the one that has not been killed yet
+        while process.poll() is None and (alive(runs) == before or len(list(runs.iterdir())) < stage):
             time.sleep(0.005)
         time.sleep(dice.uniform(0, 0.3))
         if process.poll() is None:
