@@ -9,7 +9,7 @@ demo: $(VENV)/ready
 	$(VENV)/bin/coteach demo
 
 test: $(VENV)/ready-for-tests lint
-	$(VENV)/bin/pytest --numprocesses 3
+	$(VENV)/bin/pytest --numprocesses 4 --dist worksteal
 
 lint: $(VENV)/ready-for-tests
 	$(VENV)/bin/ruff check .
