@@ -26,9 +26,15 @@ from coteach.results.run import Runner
 ray = pytest.importorskip("ray")
 
 NODE = {"num_cpus": 1, "num_gpus": 0, "object_store_memory": 100 * 2**20}
-# A dead node is noticed within seconds, so that the test need not wait longer.
-HASTE = {"health_check_period_ms": 500, "health_check_failure_threshold": 4, "health_check_initial_delay_ms": 1000}
-LONG = 60  # epochs of a run that is stopped in the middle
+# A dead node is noticed within seconds, so that the test need not wait longer; and workers, which Ray lets others go
+# before, do not starve beside the other tests.
+HASTE = {
+    "health_check_period_ms": 500,
+    "health_check_failure_threshold": 4,
+    "health_check_initial_delay_ms": 1000,
+    "worker_niceness": 0,
+}
+LONG = 40  # epochs of a run that is stopped in the middle
 GRID = """
 data = "digits"
 noises = {noises}
@@ -166,10 +172,10 @@ def kill_hard(cluster, node):
 def test_a_node_dies_in_the_middle_of_a_run(head, node, tmp_path, here):
     out = tmp_path / "cluster"
     runner = Runner(out, checkpoint_every=0.1)
-    runs = grid(tmp_path, 25, ["pair-45", "symmetric-20"], seeds=[1, 2])
+    runs = grid(tmp_path, 25, seeds=[1, 2])
     jobs = jobs_on_cluster(runs, runner, "auto")
     assert jobs == jobs_of(runs, torch.device("cpu"))
-    assert len(jobs) == 8
+    assert len(jobs) == 4
     ended, messages, hit, finished = [], [], [], {}
     over = threading.Event()
 
@@ -180,7 +186,7 @@ def test_a_node_dies_in_the_middle_of_a_run(head, node, tmp_path, here):
 
     def kill():
         while not hit and not over.wait(0.05):  # it must not take the time of those that work
-            names = under_way(out) if len(ended) >= 2 else []
+            names = under_way(out) if ended else []
             hit.extend(
                 [job.name for job in jobs if job.name in names and frozen(node, job, lambda: under_way(out))][:1]
             )
