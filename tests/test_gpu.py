@@ -13,7 +13,7 @@ from coteach.noise import corrupt, symmetric
 from coteach.recipes import recipe
 from coteach.results.run import Runner
 from coteach.samples import Resident, Streamed
-from coteach.training.arithmetic import settled, switches
+from coteach.training.arithmetic import switches
 from coteach.training.setup import draw_labels, make_trainer
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -31,25 +31,25 @@ def images():
 
 @pytest.fixture
 def trainer_for(images):
-    """Builds trainers with the GPU's switches set; keywords change the config."""
-    with switches(settled(recipe("cifar10"), GPU), GPU):
+    """Builds trainers; keywords change the config."""
 
-        def make(method="co-teaching", device=GPU, room=None, **changes):
-            base = {"noise": "symmetric", "rate": 0.5, "epochs": 3, "decay_from": 2, "batch_size": 64}
-            config = recipe("cifar10", method=method, **(base | changes))
-            return make_trainer(config, images, draw_labels(config, images), device=device, room=room)
+    def make(method="co-teaching", device=GPU, room=None, **changes):
+        base = {"noise": "symmetric", "rate": 0.5, "epochs": 3, "decay_from": 2, "batch_size": 64}
+        config = recipe("cifar10", method=method, **(base | changes))
+        return make_trainer(config, images, draw_labels(config, images), device=device, room=room)
 
-        yield make
+    return make
 
 
 def train(trainer, steps):
-    """This many steps, over the ends of epochs."""
-    while steps:
-        for _ in trainer.run_epoch():
-            steps -= 1
-            if not steps:
-                return trainer
-        trainer.finish_epoch()
+    """This many steps, over the ends of epochs, with the switches of the trainer's precision."""
+    with switches(trainer.config, trainer.device):
+        while steps:
+            for _ in trainer.run_epoch():
+                steps -= 1
+                if not steps:
+                    return trainer
+            trainer.finish_epoch()
     return trainer
 
 
@@ -68,11 +68,13 @@ def distance(a, b):
 
 
 @pytest.mark.parametrize("shape", [(32, 32, 3), (28, 28, 1), (30, 30, 3)])
-def test_the_fused_network_is_as_near_to_fp32_as_autocast(shape):
+def test_the_fused_network_is_as_near_to_fp32_as_autocast(shape, monkeypatch):
     from coteach.training.fused_cnn import FusedCNN
 
     torch.manual_seed(0)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)  # the truth is fp32
     net = PaperCNN(shape, 10, dropout=0.0).to(GPU, memory_format=torch.channels_last)
+    norms = [layer for layer in net if isinstance(layer, torch.nn.BatchNorm2d)]
     start = {name: value.clone() for name, value in net.state_dict().items()}
     x, y = torch.rand(128, shape[2], *shape[:2], device=GPU), torch.randint(0, 10, (128,), device=GPU)
 
@@ -81,8 +83,12 @@ def test_the_fused_network_is_as_near_to_fp32_as_autocast(shape):
         net.train().zero_grad()
         scores = forward(x)
         F.cross_entropy(scores, y).backward()
-        found = {name: p.grad.clone() for name, p in net.named_parameters() if p.ndim != 1 or "33" in name}
-        found |= {"scores": scores.detach(), "mean": net[1].running_mean.clone(), "var": net[28].running_var.clone()}
+        found = {name: p.grad.clone() for name, p in net.named_parameters() if p.ndim > 1}
+        found |= {f"{place}.gamma": norm.weight.grad.clone() for place, norm in enumerate(norms)}
+        found |= {f"{place}.beta": norm.bias.grad.clone() for place, norm in enumerate(norms)}
+        found |= {f"{place}.mean": norm.running_mean.clone() for place, norm in enumerate(norms)}
+        found |= {f"{place}.var": norm.running_var.clone() for place, norm in enumerate(norms)}
+        found |= {"bias": net[-1].bias.grad.clone(), "scores": scores.detach()}
         with torch.no_grad():
             net.eval()
             return found | {"evaluated": forward(x).clone()}
@@ -134,7 +140,8 @@ def test_streamed_data_train_the_same_bits(trainer_for):
     assert isinstance(resident.batches.samples, Resident)
     assert isinstance(streamed.batches.samples, Streamed)
     assert torch.equal(weights(train(resident, 25)), weights(train(streamed, 25)))
-    assert resident.evaluate() == streamed.evaluate()
+    with switches(resident.config, GPU):
+        assert resident.evaluate() == streamed.evaluate()
 
 
 @pytest.mark.parametrize(("first", "then"), [("cuda", "cpu"), ("cpu", "cuda")])

@@ -7,6 +7,7 @@ of its own, and the whole step captured as one graph (`captured.py`).
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from coteach.config import Config
 from coteach.errors import SettingError
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def settled(config: Config, device: torch.device) -> Config:
@@ -73,23 +75,27 @@ class Arithmetic:
             from coteach.training.fused_cnn import FusedCNN, blocks
 
             if blocks(net) is not None:
-                return FusedCNN(net)
+                return FusedCNN(net, self.compiled)
         return self.compiled(net)
 
     def logits(self, x: Tensor) -> list[Tensor]:
-        """Each network's scores for a batch, as fp32 tensors. The networks do not wait for each other."""
+        """Each network's scores for a batch, as fp32 tensors."""
+        return self.side_by_side([partial(self._scores, net, x) for net in self.networks])
+
+    def side_by_side(self, works: Sequence[Callable[[], T]]) -> list[T]:
+        """One piece of work for each network; on a GPU they do not wait for each other."""
         if not self._streams:
-            return [self._scores(net, x) for net in self.networks]
+            return [work() for work in works]
         main = torch.cuda.current_stream()
-        scores = []
-        for net, stream in zip(self.networks, [main, *self._streams], strict=True):
-            if stream is not main:
-                stream.wait_stream(main)
+        for stream in self._streams:  # all of them before the first piece of work, which they would wait for, too
+            stream.wait_stream(main)
+        done = []
+        for work, stream in zip(works, [main, *self._streams], strict=True):
             with torch.cuda.stream(stream):
-                scores.append(self._scores(net, x))
+                done.append(work())
         for stream in self._streams:
             main.wait_stream(stream)
-        return scores
+        return done
 
     def _scores(self, net: nn.Module, x: Tensor) -> Tensor:
         if not self.bf16:

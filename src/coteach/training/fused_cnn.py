@@ -1,6 +1,6 @@
 """A convolutional network of ours run by fused kernels in bf16, on the parameters of the plain one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -57,7 +57,7 @@ class FusedCNN(nn.Module):
     The biases of the convolutions get no gradient: batch norm cancels them, and their true gradient is zero.
     """
 
-    def __init__(self, net: nn.Module) -> None:
+    def __init__(self, net: nn.Module, compiled: Callable[[Any], Any] = lambda function: function) -> None:
         super().__init__()
         found = blocks(net)
         if found is None or not isinstance(net, nn.Sequential):
@@ -65,6 +65,7 @@ class FusedCNN(nn.Module):
         self.plain = [net]  # in a list, so that it is not registered twice
         self.blocks = found
         self.linear: list[Any] = [net[-1]]
+        self.head = compiled(_head)
         device = found[0].conv.weight.device
         self.room = kernels.Workspace(max(block.norm.num_features for block in found), device)
         # Eight input channels let the first convolution use the tensor cores' wide loads.
@@ -83,15 +84,16 @@ class FusedCNN(nn.Module):
         ]
 
     def forward(self, x: Tensor) -> Tensor:
-        """One score a class. The last layer, whose cost is nothing, computes in fp32."""
+        """One score a class."""
         x = F.pad(x, (0, 0, 0, 0, 0, self.padding)).to(torch.bfloat16, memory_format=torch.channels_last)
         weights = _Cast.apply(self.bf16, *[block.conv.weight for block in self.blocks])  # type: ignore[no-untyped-call]
         for block, weight in zip(self.blocks, weights, strict=True):
             x = F.conv2d(x, weight, None, block.conv.stride, block.conv.padding)
             x = self._finish(block, x)
         linear = self.linear[0]
+        head = self.head if self.plain[0].training else _head  # batches of one size are worth compiling for
         with torch.autocast("cuda", enabled=False):
-            return F.linear(x.float().mean((2, 3)), linear.weight, linear.bias)
+            return head(x, linear.weight, linear.bias)
 
     def _finish(self, block: Block, x: Tensor) -> Tensor:
         """Batch norm, LeakyReLU, pool and dropout of a block."""
@@ -112,6 +114,11 @@ class FusedCNN(nn.Module):
             if drop is not None:
                 y = y * drop[:, :, None, None].to(y.dtype)
         return y
+
+
+def _head(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """The mean over the pixels and the last layer, in fp32: they cost nothing."""
+    return F.linear(x.float().mean((2, 3)), weight, bias)
 
 
 class _Cast(torch.autograd.Function):

@@ -3,7 +3,8 @@
 Activations are bf16 and channels last, so a tensor is a matrix [rows, channels] with one row a pixel. Forward reads the
 convolution's output twice and writes once; backward reads it and the gradient twice and writes once. Nothing else is
 stored between the two: the pool's winner and the LeakyReLU's side are found again from the convolution's output.
-Sums are added up in a fixed order, so that the same step gives the same bits.
+Sums are added up in a fixed order, so that the same step gives the same bits. A reduction goes through its tensor from
+the end to the start and the pass after it from the start to the end: what was touched last is still in the cache.
 """
 
 import torch
@@ -12,8 +13,10 @@ import triton.language as tl
 from torch import Tensor, nn
 
 PROGRAMS = 132  # of a reduction: one a multiprocessor of an H100 or H200
-_ROWS, _ROWS_OF_SUMS = 32, 64
+_ROWS, _ROWS_OF_SUMS = 32, 32
 _CHANNELS, _CHANNELS_OF_SUMS = 128, 64
+_AT_ONCE = 4  # blocks of rows that a reduction loads before it adds them up, so that the memory is kept busy
+_WARPS = 4
 
 
 @triton.jit
@@ -44,17 +47,18 @@ def _leave(parts, count, channel, first, second, C: tl.constexpr):
 @triton.jit
 def _statistics(
     x, parts, count, mean, rstd, running_mean, running_var, bias, rows, eps, momentum,
-    C: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr, PROGRAMS: tl.constexpr,
+    C: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr, PROGRAMS: tl.constexpr, AT_ONCE: tl.constexpr,
 ):  # fmt: skip
     channel = tl.program_id(1) * BC + tl.arange(0, BC)
     total = tl.zeros((BR, BC), tl.float32)
     squares = tl.zeros((BR, BC), tl.float32)
-    for start in range(tl.program_id(0) * BR, rows, PROGRAMS * BR):
-        row = start + tl.arange(0, BR)
-        value = tl.load(x + row[:, None].to(tl.int64) * C + channel[None, :], mask=(row < rows)[:, None], other=0.0)
-        value = value.to(tl.float32)
-        total += value
-        squares += value * value
+    for start in range(tl.program_id(0) * BR * AT_ONCE, rows, PROGRAMS * BR * AT_ONCE):
+        for part in tl.static_range(AT_ONCE):
+            row = rows - 1 - start - part * BR - tl.arange(0, BR)
+            value = tl.load(x + row[:, None].to(tl.int64) * C + channel[None, :], mask=(row >= 0)[:, None], other=0.0)
+            value = value.to(tl.float32)
+            total += value
+            squares += value * value
     if _leave(parts, count, channel, tl.sum(total, 0), tl.sum(squares, 0), C) == PROGRAMS - 1:
         sum_, sum_of_squares = _total(parts, channel, C, PROGRAMS, BC)
         m = sum_ / rows
@@ -79,7 +83,8 @@ def _forward(
     shift = tl.load(beta + channel) - tl.load(mean + channel) * scale
     place = row[:, None].to(tl.int64) * C + channel[None, :]
     there = (row < rows)[:, None]
-    z = tl.load(x + place, mask=there, other=0.0).to(tl.float32) * scale[None, :] + shift[None, :]
+    value = tl.load(x + place, mask=there, other=0.0, eviction_policy="evict_first")
+    z = value.to(tl.float32) * scale[None, :] + shift[None, :]
     tl.store(y + place, tl.where(z > 0, z, z * slope).to(tl.bfloat16), mask=there)
 
 
@@ -93,8 +98,10 @@ def _window(row, channel, H, W, C: tl.constexpr):
 
 
 @triton.jit
-def _normal(x, place, there, mean, rstd):
-    return (tl.load(x + place, mask=there, other=0.0).to(tl.float32) - mean) * rstd
+def _normal(x, place, there, mean, rstd, LAST: tl.constexpr):
+    """Normalised values; the last pass over them makes room in the cache for what comes next."""
+    value = tl.load(x + place, mask=there, other=0.0, eviction_policy="evict_first" if LAST else "")
+    return (value.to(tl.float32) - mean) * rstd
 
 
 @triton.jit
@@ -108,9 +115,9 @@ def _forward_pool(
     g, b = tl.load(gamma + channel)[None, :], tl.load(beta + channel)[None, :]
     there = (row < rows)[:, None]
     n, place = _window(row, channel, H, W, C)
-    upper = tl.maximum(_normal(x, place, there, m, r) * g + b, _normal(x, place + C, there, m, r) * g + b)
+    upper = tl.maximum(_normal(x, place, there, m, r, True) * g + b, _normal(x, place + C, there, m, r, True) * g + b)
     place += W * C
-    lower = tl.maximum(_normal(x, place, there, m, r) * g + b, _normal(x, place + C, there, m, r) * g + b)
+    lower = tl.maximum(_normal(x, place, there, m, r, True) * g + b, _normal(x, place + C, there, m, r, True) * g + b)
     z = tl.maximum(upper, lower)
     z = tl.where(z > 0, z, z * slope)
     if DROP:
@@ -121,22 +128,23 @@ def _forward_pool(
 @triton.jit
 def _backward_sums(
     x, dy, parts, count, dgamma, dbeta, mean, rstd, gamma, beta, rows, slope,
-    C: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr, PROGRAMS: tl.constexpr,
+    C: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr, PROGRAMS: tl.constexpr, AT_ONCE: tl.constexpr,
 ):  # fmt: skip
     channel = tl.program_id(1) * BC + tl.arange(0, BC)
     m, r = tl.load(mean + channel)[None, :], tl.load(rstd + channel)[None, :]
     g, b = tl.load(gamma + channel)[None, :], tl.load(beta + channel)[None, :]
     total = tl.zeros((BR, BC), tl.float32)
     product = tl.zeros((BR, BC), tl.float32)
-    for start in range(tl.program_id(0) * BR, rows, PROGRAMS * BR):
-        row = start + tl.arange(0, BR)
-        there = (row < rows)[:, None]
-        place = row[:, None].to(tl.int64) * C + channel[None, :]
-        normal = _normal(x, place, there, m, r)
-        dz = tl.load(dy + place, mask=there, other=0.0).to(tl.float32)
-        dz = tl.where(normal * g + b > 0, dz, dz * slope)
-        total += dz
-        product += dz * normal
+    for start in range(tl.program_id(0) * BR * AT_ONCE, rows, PROGRAMS * BR * AT_ONCE):
+        for part in tl.static_range(AT_ONCE):
+            row = rows - 1 - start - part * BR - tl.arange(0, BR)
+            there = (row >= 0)[:, None]
+            place = row[:, None].to(tl.int64) * C + channel[None, :]
+            normal = _normal(x, place, there, m, r, False)
+            dz = tl.load(dy + place, mask=there, other=0.0).to(tl.float32)
+            dz = tl.where(normal * g + b > 0, dz, dz * slope)
+            total += dz
+            product += dz * normal
     if _leave(parts, count, channel, tl.sum(total, 0), tl.sum(product, 0), C) == PROGRAMS - 1:
         db, dg = _total(parts, channel, C, PROGRAMS, BC)
         tl.store(dbeta + channel, db)
@@ -156,8 +164,8 @@ def _backward(
     mean_dg, mean_db = (tl.load(dgamma + channel) / rows)[None, :], (tl.load(dbeta + channel) / rows)[None, :]
     there = (row < rows)[:, None]
     place = row[:, None].to(tl.int64) * C + channel[None, :]
-    normal = _normal(x, place, there, m, r)
-    dz = tl.load(dy + place, mask=there, other=0.0).to(tl.float32)
+    normal = _normal(x, place, there, m, r, True)
+    dz = tl.load(dy + place, mask=there, other=0.0, eviction_policy="evict_first").to(tl.float32)
     dz = tl.where(normal * g + b > 0, dz, dz * slope)
     tl.store(dx + place, ((dz - mean_db - normal * mean_dg) * (g * r)).to(tl.bfloat16), mask=there)
 
@@ -175,25 +183,27 @@ def _pooled_gradient(dy, drop, row, n, channel, there, winner, slope, DROP: tl.c
 def _backward_sums_pool(
     x, dy, drop, parts, count, dgamma, dbeta, mean, rstd, gamma, beta, rows, H, W, slope,
     DROP: tl.constexpr, C: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr, PROGRAMS: tl.constexpr,
+    AT_ONCE: tl.constexpr,
 ):  # fmt: skip
     channel = tl.program_id(1) * BC + tl.arange(0, BC)
     m, r = tl.load(mean + channel)[None, :], tl.load(rstd + channel)[None, :]
     g, b = tl.load(gamma + channel)[None, :], tl.load(beta + channel)[None, :]
     total = tl.zeros((BR, BC), tl.float32)
     product = tl.zeros((BR, BC), tl.float32)
-    for start in range(tl.program_id(0) * BR, rows, PROGRAMS * BR):
-        row = start + tl.arange(0, BR)
-        there = (row < rows)[:, None]
-        n, place = _window(row, channel, H, W, C)
-        n0, n1 = _normal(x, place, there, m, r), _normal(x, place + C, there, m, r)
-        place += W * C
-        n2, n3 = _normal(x, place, there, m, r), _normal(x, place + C, there, m, r)
-        z0, z1, z2, z3 = n0 * g + b, n1 * g + b, n2 * g + b, n3 * g + b
-        winner = tl.maximum(tl.maximum(z0, z1), tl.maximum(z2, z3))
-        normal = tl.where(z0 == winner, n0, tl.where(z1 == winner, n1, tl.where(z2 == winner, n2, n3)))
-        dz = _pooled_gradient(dy, drop, row, n, channel, there, winner, slope, DROP, C)
-        total += dz
-        product += dz * normal
+    for start in range(tl.program_id(0) * BR * AT_ONCE, rows, PROGRAMS * BR * AT_ONCE):
+        for part in tl.static_range(AT_ONCE):
+            row = rows - 1 - start - part * BR - tl.arange(0, BR)
+            there = (row >= 0)[:, None]
+            n, place = _window(row, channel, H, W, C)
+            n0, n1 = _normal(x, place, there, m, r, False), _normal(x, place + C, there, m, r, False)
+            place += W * C
+            n2, n3 = _normal(x, place, there, m, r, False), _normal(x, place + C, there, m, r, False)
+            z0, z1, z2, z3 = n0 * g + b, n1 * g + b, n2 * g + b, n3 * g + b
+            winner = tl.maximum(tl.maximum(z0, z1), tl.maximum(z2, z3))
+            normal = tl.where(z0 == winner, n0, tl.where(z1 == winner, n1, tl.where(z2 == winner, n2, n3)))
+            dz = _pooled_gradient(dy, drop, row, n, channel, there, winner, slope, DROP, C)
+            total += dz
+            product += dz * normal
     if _leave(parts, count, channel, tl.sum(total, 0), tl.sum(product, 0), C) == PROGRAMS - 1:
         db, dg = _total(parts, channel, C, PROGRAMS, BC)
         tl.store(dbeta + channel, db)
@@ -214,8 +224,8 @@ def _backward_pool(
     mean_dg, mean_db = (tl.load(dgamma + channel) / pixels)[None, :], (tl.load(dbeta + channel) / pixels)[None, :]
     there = (row < rows)[:, None]
     n, place = _window(row, channel, H, W, C)
-    n0, n1 = _normal(x, place, there, m, r), _normal(x, place + C, there, m, r)
-    n2, n3 = _normal(x, place + W * C, there, m, r), _normal(x, place + W * C + C, there, m, r)
+    n0, n1 = _normal(x, place, there, m, r, True), _normal(x, place + C, there, m, r, True)
+    n2, n3 = _normal(x, place + W * C, there, m, r, True), _normal(x, place + W * C + C, there, m, r, True)
     z0, z1, z2, z3 = n0 * g + b, n1 * g + b, n2 * g + b, n3 * g + b
     winner = tl.maximum(tl.maximum(z0, z1), tl.maximum(z2, z3))
     dz = _pooled_gradient(dy, drop, row, n, channel, there, winner, slope, DROP, C)
@@ -248,7 +258,7 @@ def statistics(x: Tensor, conv: nn.Conv2d, norm: nn.BatchNorm2d, room: Workspace
     mean, rstd = torch.empty(2, C, device=x.device)
     _statistics[PROGRAMS, C // block](
         x, room.parts, room.count, mean, rstd, norm.running_mean, norm.running_var, conv.bias, rows, norm.eps,
-        norm.momentum, C, _ROWS_OF_SUMS, block, PROGRAMS, num_warps=4,
+        norm.momentum, C, _ROWS_OF_SUMS, block, PROGRAMS, _AT_ONCE, num_warps=_WARPS,
     )  # fmt: skip
     return mean, rstd
 
@@ -302,33 +312,16 @@ def gradient(
         mask, dropped, BR = x if drop is None else drop, drop is not None, _ROWS // 2
         _backward_sums_pool[PROGRAMS, C // block](
             x, dy, mask, room.parts, room.count, dgamma, dbeta, mean, rstd, gamma, beta, rows, H, W, slope,
-            dropped, C, _ROWS_OF_SUMS // 2, block, PROGRAMS, num_warps=4,
+            dropped, C, _ROWS_OF_SUMS // 2, block, PROGRAMS, _AT_ONCE, num_warps=_WARPS,
         )  # fmt: skip
         _backward_pool[triton.cdiv(rows, BR), C // wide](
-            x,
-            dy,
-            mask,
-            dx,
-            dgamma,
-            dbeta,
-            mean,
-            rstd,
-            gamma,
-            beta,
-            rows,
-            H,
-            W,
-            slope,
-            dropped,
-            C,
-            BR,
-            wide,
-            num_warps=4,
-        )
+            x, dy, mask, dx, dgamma, dbeta, mean, rstd, gamma, beta, rows, H, W, slope,
+            dropped, C, BR, wide, num_warps=4,
+        )  # fmt: skip
     else:
         _backward_sums[PROGRAMS, C // block](
             x, dy, room.parts, room.count, dgamma, dbeta, mean, rstd, gamma, beta, rows, slope,
-            C, _ROWS_OF_SUMS, block, PROGRAMS, num_warps=4,
+            C, _ROWS_OF_SUMS, block, PROGRAMS, _AT_ONCE, num_warps=_WARPS,
         )  # fmt: skip
         _backward[triton.cdiv(rows, _ROWS), C // wide](
             x, dy, dx, dgamma, dbeta, mean, rstd, gamma, beta, rows, slope, C, _ROWS, wide, num_warps=4

@@ -178,7 +178,7 @@ class Trainer:
         # with nothing to learn from uses that: zero gradients would still move the weights by momentum.
         for optimiser in self.optimisers:
             optimiser.found_inf = verdict.nothing  # type: ignore[attr-defined]
-            optimiser.step()
+        self.arithmetic.side_by_side([optimiser.step for optimiser in self.optimisers])
         self._sums += verdict.counts
         if self.ledger is not None:
             self.ledger.note(inputs[0], batch.y, logits, verdict.picked)
