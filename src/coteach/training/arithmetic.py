@@ -58,7 +58,10 @@ class Arithmetic:
     def __init__(self, networks: Sequence[nn.Module], config: Config, device: torch.device) -> None:
         self.bf16 = config.precision == "bf16"
         self.captured = config.compile and device.type == "cuda"
-        self.networks = [self._fast(net) for net in networks] if self.captured else list(networks)
+        self.networks = list(networks)
+        self._prepared: Callable[[Tensor], Tensor] = lambda x: x
+        if self.captured:
+            self._make_fast()
         self._streams = (
             [torch.cuda.Stream(device) for _ in networks[1:]] if self.captured else []  # type: ignore[no-untyped-call]
         )
@@ -70,16 +73,20 @@ class Arithmetic:
             return function  # without triton there is nothing to compile with; the step is captured all the same
         return torch.compile(function, dynamic=False)  # type: ignore[return-value]
 
-    def _fast(self, net: nn.Module) -> nn.Module:
+    def _make_fast(self) -> None:
         if self.bf16 and find_spec("triton"):
-            from coteach.training.fused_cnn import FusedCNN, blocks
+            from coteach.training.fused_cnn import FusedCNN, blocks, unfolded
 
-            if blocks(net) is not None:
-                return FusedCNN(net, self.compiled)
-        return self.compiled(net)
+            if all(blocks(net) is not None for net in self.networks):
+                self.networks = [FusedCNN(net, self.compiled) for net in self.networks]
+                for_learning = self.compiled(unfolded)  # from batches of one size, which is worth compiling for
+                self._prepared = lambda x: for_learning(x) if torch.is_grad_enabled() else unfolded(x)
+                return
+        self.networks = [self.compiled(net) for net in self.networks]
 
     def logits(self, x: Tensor) -> list[Tensor]:
         """Each network's scores for a batch, as fp32 tensors."""
+        x = self._prepared(x)
         return self.side_by_side([partial(self._scores, net, x) for net in self.networks])
 
     def side_by_side(self, works: Sequence[Callable[[], T]]) -> list[T]:

@@ -48,7 +48,9 @@ def blocks(net: nn.Module) -> list[Block] | None:
                 found[-1] = Block(found[-1].conv, found[-1].norm, found[-1].act, pool=True, dropout=p)
             case _:
                 return None
-    return found
+    first = found[0].conv
+    plain = (first.kernel_size, first.stride, first.padding) == ((3, 3), (1, 1), (1, 1))
+    return found if plain else None
 
 
 class FusedCNN(nn.Module):
@@ -68,28 +70,19 @@ class FusedCNN(nn.Module):
         self.head = compiled(_head)
         device = found[0].conv.weight.device
         self.room = kernels.Workspace(max(block.norm.num_features for block in found), device)
-        # Eight input channels let the first convolution use the tensor cores' wide loads.
-        self.padding = -found[0].conv.in_channels % 8
+        first, *others = [block.conv for block in found]
+        shapes = [(first.out_channels, _padded(9 * first.in_channels), 1, 1), *(conv.weight.shape for conv in others)]
         self.bf16 = [
-            torch.zeros(
-                (
-                    c.weight.shape[0],
-                    c.weight.shape[1] + (self.padding if c is found[0].conv else 0),
-                    *c.weight.shape[2:],
-                ),
-                dtype=torch.bfloat16,
-                device=device,
-            ).to(memory_format=torch.channels_last)
-            for c in (block.conv for block in found)
+            torch.zeros(shape, dtype=torch.bfloat16, device=device).to(memory_format=torch.channels_last)
+            for shape in shapes
         ]
 
     def forward(self, x: Tensor) -> Tensor:
-        """One score a class."""
-        x = F.pad(x, (0, 0, 0, 0, 0, self.padding)).to(torch.bfloat16, memory_format=torch.channels_last)
+        """One score a class, for images that `unfolded` prepared."""
         weights = _Cast.apply(self.bf16, *[block.conv.weight for block in self.blocks])  # type: ignore[no-untyped-call]
-        for block, weight in zip(self.blocks, weights, strict=True):
-            x = F.conv2d(x, weight, None, block.conv.stride, block.conv.padding)
-            x = self._finish(block, x)
+        x = self._finish(self.blocks[0], F.conv2d(x, weights[0]))
+        for block, weight in zip(self.blocks[1:], weights[1:], strict=True):
+            x = self._finish(block, F.conv2d(x, weight, None, block.conv.stride, block.conv.padding))
         linear = self.linear[0]
         head = self.head if self.plain[0].training else _head  # batches of one size are worth compiling for
         with torch.autocast("cuda", enabled=False):
@@ -102,7 +95,7 @@ class FusedCNN(nn.Module):
         drop = None
         training = self.plain[0].training
         if training and block.dropout:
-            drop = (torch.rand(x.shape[:2], device=x.device) >= block.dropout) / (1 - block.dropout)
+            drop = torch.empty(x.shape[:2], device=x.device).bernoulli_(1 - block.dropout).div_(1 - block.dropout)
         if training:
             how = How(block, self.room, pool, drop if pool else None)
             y: Tensor = _NormAct.apply(x, norm.weight, norm.bias, how)  # type: ignore[no-untyped-call]
@@ -116,6 +109,22 @@ class FusedCNN(nn.Module):
         return y
 
 
+def unfolded(x: Tensor) -> Tensor:
+    """Images with the 3 x 3 pixels around each pixel as its channels, in bf16.
+
+    The first convolution is then one of single pixels. With the few channels of an image it would be much slower.
+    """
+    n, c, h, w = x.shape
+    around = F.pad(x, (1, 1, 1, 1)).unfold(2, 3, 1).unfold(3, 3, 1)
+    channels = around.permute(0, 2, 3, 1, 4, 5).reshape(n, h, w, 9 * c)
+    return F.pad(channels, (0, _padded(9 * c) - 9 * c)).to(torch.bfloat16).permute(0, 3, 1, 2)
+
+
+def _padded(channels: int) -> int:
+    """A number of channels that the tensor cores load well."""
+    return -(-channels // 8) * 8
+
+
 def _head(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """The mean over the pixels and the last layer, in fp32: they cost nothing."""
     return F.linear(x.float().mean((2, 3)), weight, bias)
@@ -126,8 +135,8 @@ class _Cast(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, targets: Sequence[Tensor], *weights: Tensor) -> tuple[Tensor, ...]:
-        ctx.channels = weights[0].shape[1]  # the first target may have more, which stay zero
-        targets[0][:, : ctx.channels].copy_(weights[0])
+        ctx.shape = weights[0].shape
+        _folded(targets[0], ctx.shape).copy_(weights[0])
         torch._foreach_copy_(list(targets[1:]), list(weights[1:]))
         return tuple(target.view_as(target) for target in targets)
 
@@ -135,8 +144,13 @@ class _Cast(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         full = [torch.empty_like(g, dtype=torch.float32) for g in gradients[1:]]
         torch._foreach_copy_(full, list(gradients[1:]))
-        first = gradients[0][:, : ctx.channels].to(torch.float32, memory_format=torch.channels_last)
+        first = _folded(gradients[0], ctx.shape).to(torch.float32, memory_format=torch.channels_last)
         return None, first, *full
+
+
+def _folded(weight: Tensor, shape: torch.Size) -> Tensor:
+    """The first convolution's weight as it was before `unfolded`, in the same memory."""
+    return weight[:, : shape[1:].numel(), 0, 0].view(shape)
 
 
 class _NormAct(torch.autograd.Function):

@@ -12,11 +12,10 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-PROGRAMS = 132  # of a reduction: one a multiprocessor of an H100 or H200
-_ROWS, _ROWS_OF_SUMS = 32, 32
+_PROGRAMS = 132  # of a reduction, at most: one a multiprocessor of an H100 or H200
+_ROWS, _ROWS_OF_SUMS = 32, 16
 _CHANNELS, _CHANNELS_OF_SUMS = 128, 64
-_AT_ONCE = 4  # blocks of rows that a reduction loads before it adds them up, so that the memory is kept busy
-_WARPS = 4
+_AT_ONCE = 8  # blocks of rows that a reduction loads before it adds them up, so that the memory is kept busy
 
 
 @triton.jit
@@ -246,8 +245,13 @@ class Workspace:
     """Room for the partial sums of one network's reductions, which run one after another."""
 
     def __init__(self, channels: int, device: torch.device) -> None:
-        self.parts = torch.empty(PROGRAMS * 2 * channels, device=device)
+        self.parts = torch.empty(_PROGRAMS * 2 * channels, device=device)
         self.count = torch.zeros(channels, dtype=torch.int32, device=device)
+
+
+def _programs(rows: int, block: int) -> int:
+    """How many programs share a reduction: a small tensor takes longer to collect from many than to read by few."""
+    return min(_PROGRAMS, triton.cdiv(rows, block * _AT_ONCE))  # type: ignore[no-any-return]
 
 
 def statistics(x: Tensor, conv: nn.Conv2d, norm: nn.BatchNorm2d, room: Workspace) -> tuple[Tensor, Tensor]:
@@ -256,9 +260,10 @@ def statistics(x: Tensor, conv: nn.Conv2d, norm: nn.BatchNorm2d, room: Workspace
     rows = x.numel() // C
     block = min(C, _CHANNELS_OF_SUMS)
     mean, rstd = torch.empty(2, C, device=x.device)
-    _statistics[PROGRAMS, C // block](
+    programs = _programs(rows, _ROWS_OF_SUMS)
+    _statistics[programs, C // block](
         x, room.parts, room.count, mean, rstd, norm.running_mean, norm.running_var, conv.bias, rows, norm.eps,
-        norm.momentum, C, _ROWS_OF_SUMS, block, PROGRAMS, _AT_ONCE, num_warps=_WARPS,
+        norm.momentum, C, _ROWS_OF_SUMS, block, programs, _AT_ONCE, num_warps=4,
     )  # fmt: skip
     return mean, rstd
 
@@ -310,18 +315,20 @@ def gradient(
     block, wide = min(C, _CHANNELS_OF_SUMS), min(C, _CHANNELS)
     if pool:
         mask, dropped, BR = x if drop is None else drop, drop is not None, _ROWS // 2
-        _backward_sums_pool[PROGRAMS, C // block](
+        programs = _programs(rows, _ROWS_OF_SUMS // 2)
+        _backward_sums_pool[programs, C // block](
             x, dy, mask, room.parts, room.count, dgamma, dbeta, mean, rstd, gamma, beta, rows, H, W, slope,
-            dropped, C, _ROWS_OF_SUMS // 2, block, PROGRAMS, _AT_ONCE, num_warps=_WARPS,
+            dropped, C, _ROWS_OF_SUMS // 2, block, programs, _AT_ONCE, num_warps=4,
         )  # fmt: skip
         _backward_pool[triton.cdiv(rows, BR), C // wide](
             x, dy, mask, dx, dgamma, dbeta, mean, rstd, gamma, beta, rows, H, W, slope,
             dropped, C, BR, wide, num_warps=4,
         )  # fmt: skip
     else:
-        _backward_sums[PROGRAMS, C // block](
+        programs = _programs(rows, _ROWS_OF_SUMS)
+        _backward_sums[programs, C // block](
             x, dy, room.parts, room.count, dgamma, dbeta, mean, rstd, gamma, beta, rows, slope,
-            C, _ROWS_OF_SUMS, block, PROGRAMS, _AT_ONCE, num_warps=_WARPS,
+            C, _ROWS_OF_SUMS, block, programs, _AT_ONCE, num_warps=4,
         )  # fmt: skip
         _backward[triton.cdiv(rows, _ROWS), C // wide](
             x, dy, dx, dgamma, dbeta, mean, rstd, gamma, beta, rows, slope, C, _ROWS, wide, num_warps=4
