@@ -26,7 +26,6 @@ from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.estimation import DEVICE, given
 from benchmarks.own_data import Cells, dataset_named, drawn
-from coteach.audit.audit import SETTINGS
 from coteach.audit.suspects import Evidence, suspects
 from coteach.batches import TestSet
 from coteach.data import Dataset, load
@@ -61,7 +60,7 @@ def measures(suspicion: Floats, wrong: NDArray[np.bool_]) -> dict[str, float]:
 
 def coteach(dataset: Dataset, labels: Draw, seed: int) -> tuple[Floats, NDArray[np.bool_], float]:
     """The scores and flags of an audit, and the epochs that a network of it trained for."""
-    config = recipe(dataset, network="small-cnn", name="own", seed=seed, **SETTINGS)
+    config = recipe(dataset, network="small-cnn", name="audit", seed=seed)
     ready = prepare(config, dataset, labels, device=DEVICE)
     with kept_random_state(DEVICE):
         trainer = make_trainer(ready.config, dataset, labels, device=DEVICE, initial=ready.warm_up.weights)

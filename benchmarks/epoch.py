@@ -24,7 +24,7 @@ from benchmarks.plain import PlainTrainer
 from coteach.config import Config
 from coteach.data import Dataset, load
 from coteach.methods import catalogue
-from coteach.nets import build
+from coteach.nets import Shape, build, forward_flop
 from coteach.paper import in_order
 from coteach.recipes import recipe
 from coteach.results.environment import environment
@@ -53,21 +53,9 @@ def matrix_ceiling(device: torch.device) -> float:
     return 2 * n**3 / min(timed(device, lambda: a @ b) for _ in range(5)) / 1e12
 
 
-def step_tflop(net: nn.Module, shape: tuple[int, ...], batch_size: int) -> float:
-    """Multiplications and additions of one network's step: forward, and twice as much backward."""
-    total = 0
-
-    def count(layer: nn.Module, inputs: Any, output: torch.Tensor) -> None:
-        nonlocal total
-        per_output = layer.weight[0].numel()  # type: ignore[union-attr, index]
-        total += 2 * per_output * output[0].numel()
-
-    hooks = [m.register_forward_hook(count) for m in net.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
-    with torch.no_grad():
-        net.eval()(torch.zeros(1, shape[2], shape[0], shape[1], device=next(net.parameters()).device))
-    for hook in hooks:
-        hook.remove()
-    return 3 * total * batch_size / 1e12
+def step_tflop(net: nn.Module, shape: Shape, batch_size: int) -> float:
+    """Of one network's step: forward, and twice as much backward."""
+    return 3 * forward_flop(net, shape) * batch_size / 1e12
 
 
 def medians(device: torch.device, repeats: int, *works: Callable[[], object]) -> list[float]:

@@ -224,7 +224,7 @@ max_steps = 6
 @pytest.fixture
 def jobs(tmp_path):
     (tmp_path / "grid.toml").write_text(TWO_STAGES)
-    return jobs_of(read_grid(str(tmp_path / "grid.toml")), CPU)
+    return jobs_of(read_grid(str(tmp_path / "grid.toml")).runs(), CPU)
 
 
 def test_a_first_stage_is_one_job_and_comes_before_those_that_need_it(jobs):
@@ -276,7 +276,7 @@ def test_a_run_whose_process_always_dies_fails_and_the_others_end(jobs, tmp_path
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "grid.toml").write_text(TWO_STAGES.replace("[settings]", '[settings]\nnetwork = "deadly:net"'))
-    deadly = jobs_of(read_grid("grid.toml"), CPU)[:2]
+    deadly = jobs_of(read_grid("grid.toml").runs(), CPU)[:2]
     monkeypatch.setenv("DEADLY", "yes")
     ended = {}
     listener = Listener(on_end=lambda job, failure: ended.update({job.name: failure}))

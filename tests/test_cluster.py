@@ -174,7 +174,7 @@ def test_a_node_dies_in_the_middle_of_a_run(head, node, tmp_path, here):
     runner = Runner(out, checkpoint_every=0.1)
     runs = grid(tmp_path, 25, seeds=[1, 2])
     jobs = jobs_on_cluster(runs, runner, "auto")
-    assert jobs == jobs_of(runs, torch.device("cpu"))
+    assert jobs == jobs_of(runs.runs(), torch.device("cpu"))
     assert len(jobs) == 4
     ended, messages, hit, finished = [], [], [], {}
     over = threading.Event()
@@ -239,7 +239,7 @@ def test_nodes_that_do_not_see_the_folder(node, tmp_path, here, monkeypatch):
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the process of a run in /proc")
 def test_the_process_of_a_run_is_stopped(head, tmp_path, here):
     out = tmp_path / "runs"
-    (job,) = jobs = jobs_of(grid(tmp_path, LONG, methods=["standard"]), torch.device("cpu"))
+    (job,) = jobs = jobs_of(grid(tmp_path, LONG, methods=["standard"]).runs(), torch.device("cpu"))
     ended, messages, hit = [], [], []
 
     def kill():
@@ -298,7 +298,7 @@ except InterruptedRun as stop:
 
 
 def test_the_driver_is_stopped(head, tmp_path, here):
-    (job,) = jobs = jobs_of(grid(tmp_path, LONG, methods=["standard"]), torch.device("cpu"))
+    (job,) = jobs = jobs_of(grid(tmp_path, LONG, methods=["standard"]).runs(), torch.device("cpu"))
     out = tmp_path / "runs"
     # The first one is saved by being stopped, or not at all.
     for how, every, alive in ((signal.SIGTERM, 1000, begun), (signal.SIGKILL, 0.1, saved)):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pytest
 
@@ -58,6 +59,17 @@ def test_the_demo_in_small(cli, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in folders} == folders
     assert (tmp_path / "demo" / "report.html").read_text() == page  # figures come out byte for byte the same
     assert json.loads(cli("demo", "--epochs", "3", "--seeds", "2", "--json").stdout) == results
+
+
+def test_a_run_that_fails_ends_the_demo(cli, tmp_path):
+    done = cli("demo", "--epochs", "1", "--seeds", "1")
+    assert done.returncode == 0, done.stderr
+    (lost,) = (tmp_path / "demo" / "runs").glob("*-co-teaching-*")
+    shutil.rmtree(lost)
+    lost.write_text("in the way")
+    again = cli("demo", "--epochs", "1", "--seeds", "1", "--workers", "2")
+    assert again.returncode == 1
+    assert again.stderr.splitlines()[-1].startswith(f"coteach: {lost.name}: ")
 
 
 def test_the_promise_of_the_readme(tmp_path):

@@ -1,11 +1,16 @@
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from coteach.data import Dataset, load
 from coteach.errors import SettingError
-from coteach.nets import PaperCNN, build, count_parameters, own
+from coteach.nets import PaperCNN, build, count_parameters, forward_flop, own
+from coteach.recipes import recipe
+from coteach.training.setup import threads_that_pay
 
 
 @pytest.mark.parametrize(
@@ -87,3 +92,23 @@ def test_a_network_of_the_users_own(tmp_path, monkeypatch):
 def test_own_checks_that_it_gets_a_network():
     with pytest.raises(SettingError, match=r"must return a torch\.nn\.Module"):
         own(lambda shape, classes: 3, (8, 8, 1), 10)
+
+
+def test_the_work_of_a_forward_pass_is_counted():
+    net = build("mlp", (20,), 10, 0.5)
+    assert forward_flop(net, (20,)) == 2 * (20 * 256 + 256 * 256 + 256 * 10)
+    assert net.training
+    cnn = build("small-cnn", (8, 8, 1), 10, 0.0)
+    assert forward_flop(cnn, (8, 8, 1)) == 2 * (9 * 16 * 64 + 9 * 16 * 32 * 16 + 9 * 32 * 64 * 4 + 64 * 4 * 10)
+
+
+def test_a_small_network_gets_one_thread(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    digits = load("digits")
+    photos = Dataset.checked("photos", *[np.zeros((2, 64, 64, 3), np.uint8), np.arange(2)] * 2)
+    small, large = recipe("digits"), recipe(photos, network="small-cnn", batch_size=2)
+    assert threads_that_pay(small, digits) == 1
+    assert threads_that_pay(replace(large, batch_size=128), photos) == 0  # one a core
+    assert threads_that_pay(small, digits, network=lambda shape, classes: None) == 0  # nobody knows how large
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert threads_that_pay(small, digits) == 0  # as the variable says

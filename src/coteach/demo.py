@@ -11,16 +11,20 @@ from rich.table import Table
 
 from coteach.analysis.figures import curves, matrix
 from coteach.analysis.numbers import LAST_TEN, Measure, cell, label_precision, test_accuracy
+from coteach.bench.jobs import Failure, Job, Listener, jobs_of
+from coteach.bench.processes import run_in_processes
 from coteach.config import Config
 from coteach.data import load
-from coteach.errors import SettingError
+from coteach.errors import SettingError, TrainingError
 from coteach.methods import catalogue
 from coteach.paper import Cell, in_order
 from coteach.progress import RunProgress
 from coteach.recipes import recipe
 from coteach.report.page import Figure, Page, Row, render
+from coteach.results.folder import RunFolder
 from coteach.results.run import Result, Runner
 from coteach.storage import write_over
+from coteach.training.device import choose_device
 
 NOISE, RATE = "pair", 0.45
 # Of 1,437 labels a draw at 45 % may well leave a class with more wrong labels than right ones, and then the wrong
@@ -175,11 +179,12 @@ def demo(
     epochs: int = 100,
     seeds: int = 3,
     threads: int = 0,
+    workers: int = 1,
     command: str = "coteach demo",
 ) -> Demo:
     """Train what is missing of the demo's runs under `out` and write report.html and results.json there.
 
-    `command` is what the report says it was made with.
+    `workers` processes train at once, `command` is what the report says it was made with.
     """
     chosen = in_order(catalogue.entries()) if "all" in methods else list(dict.fromkeys(methods))
     if seeds < 1:
@@ -192,12 +197,27 @@ def demo(
             f"Digits: {len(dataset.y_train):,} images, {100 * RATE:.0f} % of their labels moved to the next class."
         )
         runner = Runner(out / "runs", threads=threads, on_progress=progress.step, on_message=progress.message)
+        if workers > 1:
+            _train_at_once(planned, runner, progress, workers)
         for config in planned:
             runs.setdefault(config.method, []).append(runner.run(config, dataset=dataset))
     finished = Demo(runs, out)
     write_over(out / "results.json", json.dumps(finished.to_dict(), indent=2) + "\n")
     write_over(finished.report, render(finished.page(command)))
     return finished
+
+
+def _train_at_once(planned: Sequence[Config], runner: Runner, progress: RunProgress, workers: int) -> None:
+    """Train what is missing in several processes."""
+    jobs = jobs_of(((config, None) for config in planned), choose_device(runner.device))
+    left = [job for job in jobs if not RunFolder(runner.out / job.name).done]
+
+    def end(job: Job, failure: Failure | None) -> None:
+        if failure is not None:
+            raise TrainingError(f"{job.name}: {failure.error}")
+
+    if left:
+        run_in_processes(left, runner, Listener(progress.step, progress.message, end), workers)
 
 
 def _values(number: Cell | None) -> dict[str, Any] | None:

@@ -139,6 +139,26 @@ def source_sha256(function: Callable[[Shape, int], nn.Module]) -> str:
     return hashlib.sha256(source.encode()).hexdigest()
 
 
+def forward_flop(net: nn.Module, shape: Shape) -> int:
+    """Multiplications and additions of the convolutions and linear layers for one sample."""
+    total = 0
+
+    def count(layer: nn.Module, inputs: object, output: Tensor) -> None:
+        nonlocal total
+        total += 2 * layer.weight[0].numel() * output[0].numel()  # type: ignore[index]
+
+    hooks = [m.register_forward_hook(count) for m in net.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+    training = net.training
+    try:
+        with torch.no_grad():
+            net.eval()(torch.zeros(1, *_as_input(shape), device=next(net.parameters()).device))
+    finally:
+        net.train(training)
+        for hook in hooks:
+            hook.remove()
+    return total
+
+
 def count_parameters(net: nn.Module) -> int:
     """The number of trained values."""
     return sum(p.numel() for p in net.parameters() if p.requires_grad)

@@ -17,10 +17,6 @@ from coteach.results.folder import RunFolder
 from coteach.results.run import Result, Runner
 from coteach.training.setup import draw_labels
 
-SETTINGS = {"epochs": 10, "decay_from": 5, "guard": "warn"}
-"""To find wrong labels takes fewer epochs than to train the best model, and a collapse of the picks is no reason to
-stop: the warm-up's networks have not seen them."""
-
 
 @dataclass(frozen=True, eq=False)
 class Audit:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import torch
 
-from coteach.bench.grid import Grid
 from coteach.config import Config, Source
 from coteach.data import Dataset, load_source
 from coteach.errors import CoteachError, StorageError
@@ -43,10 +42,10 @@ class Failure:
     """All that is known."""
 
 
-def jobs_of(grid: Grid, device: torch.device) -> list[Job]:
-    """The jobs of a grid on a device, each after the one that it needs."""
+def jobs_of(runs: Iterable[tuple[Config, Draw | None]], device: torch.device) -> list[Job]:
+    """The jobs of runs, those of a grid for example, on a device, each after the one that it needs."""
     found: dict[str, Job] = {}
-    for planned, labels in grid.runs():
+    for planned, labels in runs:
         config = whole(planned, device)
         before = stage_one_of(config)
         needs = None

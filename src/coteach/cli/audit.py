@@ -43,7 +43,7 @@ class Ask:
     network: str | None = None
     """Network; by default the one that suits the data. As for `coteach train`."""
     epochs: int | None = None
-    """Epochs after the warm-up (default: 10)."""
+    """Epochs after the warm-up (default: 6)."""
     balanced: Literal["yes", "no"] = "no"
     """Keep a share of each class instead of the whole batch, for data with rare classes."""
     shown: int = 500
@@ -59,7 +59,7 @@ class Ask:
     device: str = "auto"
     """Device: auto takes a GPU when there is one, else the CPU."""
     threads: int = 0
-    """CPU threads; 0 for one a core."""
+    """CPU threads; 0 for as many as pay: one for a small network, else one a core."""
     checkpoint_every: float = 30.0
     """Seconds between checkpoints; a killed audit loses no more than that."""
     json: bool = False
@@ -99,7 +99,7 @@ def _audit(argv: list[str]) -> int:
     if ask.shown < 1:
         raise SettingError(f"shown is {ask.shown}: give at least 1")
 
-    from coteach.audit.audit import SETTINGS, audit
+    from coteach.audit.audit import audit
     from coteach.data import load_source
     from coteach.methods import catalogue
     from coteach.progress import RunProgress
@@ -114,14 +114,14 @@ def _audit(argv: list[str]) -> int:
     draw = draw_labels(drawn, dataset, saved_labels(ask.noise))
     if ask.noise != "none":
         dataset = replace(dataset, y_train=draw.noisy)  # from here on nobody knows the right ones
-    changes: dict[str, Any] = dict(SETTINGS)
+    changes: dict[str, Any] = {}
     if ask.epochs is not None:
-        changes |= {"epochs": ask.epochs, "decay_from": ask.epochs // 2}
+        changes |= {"epochs": ask.epochs, "decay_from": ask.epochs // 3}
     if "balanced" in catalogue.settings_of(ask.method):
         changes["balanced"] = ask.balanced == "yes"
     if ask.network:
         changes["network"] = ask.network
-    config = recipe(dataset, method=ask.method, name="own", seed=ask.seed, **changes)
+    config = recipe(dataset, method=ask.method, name="audit", seed=ask.seed, **changes)
     _refuse_other(ask.out, dataset.fingerprint)
     with RunProgress(quiet=ask.quiet) as progress:
         runner = Runner(

@@ -166,7 +166,7 @@ def _jobs(grid: "Grid", runner: "Runner", engine: str, address: str) -> "list[Jo
     from coteach.training.device import choose_device
 
     if engine != "ray":
-        return jobs_of(grid, choose_device(runner.device))
+        return jobs_of(grid.runs(), choose_device(runner.device))
     from coteach.bench.cluster import jobs_on_cluster
 
     return jobs_on_cluster(grid, runner, address)

@@ -24,8 +24,10 @@ class Ask:
     """Epochs of each run."""
     seeds: int = 3
     """Repetitions, each with its own initial weights and order."""
+    workers: int = 0
+    """Processes that train at once; 0 for one a core, or one on a GPU."""
     threads: int = 0
-    """CPU threads; 0 for one a core."""
+    """CPU threads of each run; 0 for as many as pay: one for a small network, else one a core."""
     json: bool = False
     """Print the results as JSON on standard output."""
 
@@ -35,6 +37,7 @@ def main(argv: list[str]) -> int:
     ask = tyro.cli(Ask, prog="coteach demo", args=argv)
 
     from coteach.demo import demo
+    from coteach.training.device import allowed_cores, choose_device
 
     demo_result = demo(
         ask.out,
@@ -42,6 +45,7 @@ def main(argv: list[str]) -> int:
         epochs=ask.epochs,
         seeds=ask.seeds,
         threads=ask.threads,
+        workers=ask.workers or (1 if choose_device("auto").type == "cuda" else allowed_cores()),
         command=shlex.join(["coteach", "demo", *argv]),
     )
     if ask.json:

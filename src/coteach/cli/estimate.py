@@ -44,7 +44,7 @@ class Ask:
     device: str = "auto"
     """Device: auto takes a GPU when there is one, else the CPU."""
     threads: int = 0
-    """CPU threads; 0 for one a core."""
+    """CPU threads; 0 for as many as pay: one for a small network, else one a core."""
     json: bool = False
     """Print the result as JSON on standard output."""
     quiet: bool = False
@@ -60,7 +60,7 @@ def main(argv: list[str]) -> int:
     from coteach.progress import RunProgress
     from coteach.recipes import recipe, saved_labels
     from coteach.training.device import choose_device, threads
-    from coteach.training.setup import draw_labels
+    from coteach.training.setup import draw_labels, threads_that_pay
 
     own = {"label": ask.label, "image_size": ask.image_size, "test_share": 0.0}
     config = recipe(
@@ -76,7 +76,7 @@ def main(argv: list[str]) -> int:
     )
     dataset = load_source(config.source)
     draw = draw_labels(config, dataset, saved_labels(ask.noise))
-    with RunProgress(quiet=ask.quiet) as progress, threads(ask.threads):
+    with RunProgress(quiet=ask.quiet) as progress, threads(ask.threads or threads_that_pay(config, dataset)):
         for note in dataset.notes:
             progress.message(note)
         prepared = prepare(

@@ -26,7 +26,7 @@ class Where:
     device: str = "auto"
     """Device: auto takes a GPU when there is one, else the CPU."""
     threads: int = 0
-    """CPU threads; 0 for one a core."""
+    """CPU threads; 0 for as many as pay: one for a small network, else one a core."""
     checkpoint_every: float = 30.0
     """Seconds between checkpoints; a killed run loses no more than that."""
     json: bool = False

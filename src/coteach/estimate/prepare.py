@@ -15,6 +15,7 @@ from coteach.results.folder import RunFolder
 from coteach.results.run import Progress, Result, Runner, whole
 from coteach.training.arithmetic import settled
 from coteach.training.device import choose_device, threads
+from coteach.training.setup import threads_that_pay
 
 MOST = 0.95
 """However many labels are wrong, some samples must be left to learn from."""
@@ -89,7 +90,7 @@ def run_estimated(
 ) -> tuple[Result, Prepared]:
     """The finished run of a config whose noise rate is estimated first; `rate` takes the estimate's place."""
     runner.tell_notes(dataset)
-    with threads(runner.threads):
+    with threads(runner.threads or threads_that_pay(config, dataset, network)):
         prepared = prepare(
             config,
             dataset,

@@ -26,7 +26,7 @@ from coteach.samples import Streamed
 from coteach.training.arithmetic import settled, switches
 from coteach.training.device import choose_device, kept_random_state, threads
 from coteach.training.loop import EpochRecord, Trainer
-from coteach.training.setup import draw_labels, make_trainer
+from coteach.training.setup import draw_labels, make_trainer, threads_that_pay
 
 Network = Callable[[Shape, int], nn.Module]
 
@@ -116,7 +116,7 @@ class Runner:
     out: Path
     device: str = "auto"
     threads: int = 0
-    """CPU threads; 0 for one a core."""
+    """CPU threads; 0 for as many as pay: one for a small network, else one a core."""
     checkpoint_every: float = 30.0
     """Seconds between checkpoints."""
     on_progress: Callable[[Progress], None] = lambda progress: None
@@ -165,7 +165,8 @@ class Runner:
         if before is not None:
             first = self.run(before, dataset=dataset, labels=labels, network=network, initial=initial, wait=True)
             taught = _first_network(first.path)
-        with threads(self.threads), switches(config, device), kept_random_state(device):
+        number = self.threads or threads_that_pay(config, dataset, network)
+        with threads(number), switches(config, device), kept_random_state(device):
             trainer = make_trainer(
                 config, dataset, draw, device=device, network=network, stage_one=taught, initial=initial
             )

@@ -1,5 +1,6 @@
 """From a config and its data to a trainer that is ready to run."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -13,13 +14,29 @@ from coteach.data import Dataset
 from coteach.errors import DataError, SettingError
 from coteach.methods import catalogue
 from coteach.methods.two_stage import TwoStageMethod
-from coteach.nets import Shape, build, own
+from coteach.nets import Shape, build, forward_flop, own
 from coteach.noise import KINDS, Draw, corrupt
 from coteach.samples import Resident, Streamed
 from coteach.training.arithmetic import settled
 from coteach.training.device import fits
 from coteach.training.ledger import Ledger
 from coteach.training.loop import Trainer
+
+_SMALL = 1e8
+"""Multiplications and additions of a forward pass over a batch, below which threads do not pay."""
+
+
+def threads_that_pay(config: Config, dataset: Dataset, network: object = None) -> int:
+    """1 for a small network, else 0, which is one a core; `network` is a function that replaces the config's.
+
+    A step of a small network is many short pieces of work, after each of which all threads wait for the slowest. Two
+    of them gain a fifth on a quiet machine; when another program takes a core, they are fifty times slower than one.
+    """
+    if network is not None or ":" in config.network or os.environ.get("OMP_NUM_THREADS"):
+        return 0
+    with torch.device("meta"):  # nothing is computed
+        net = build(config.network, dataset.shape, dataset.classes, config.dropout)
+    return int(config.batch_size * forward_flop(net, dataset.shape) < _SMALL)
 
 
 def draw_labels(config: Config, dataset: Dataset, saved: Draw | None = None) -> Draw:

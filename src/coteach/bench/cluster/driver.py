@@ -48,7 +48,7 @@ def jobs_on_cluster(grid: Grid, runner: Runner, address: str) -> list[Job]:
 
 
 def _jobs(grid: Grid, device: str) -> list[Job]:
-    return jobs_of(grid, choose_device(device))
+    return jobs_of(grid.runs(), choose_device(device))
 
 
 def run_on_cluster(jobs: Sequence[Job], runner: Runner, listener: Listener, address: str) -> None:
