@@ -1,7 +1,8 @@
 # Two commands do everything: `make demo` and `make test`. Each makes the environment that it needs.
 PYTHON ?= python3
 VENV := .venv
-PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+# Python compiles what is imported; to compile all of torch here would take longer than all else.
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
 
 .PHONY: demo test lint format clean
 
@@ -29,9 +30,10 @@ $(VENV)/ready: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable .
 	touch $@
 
-$(VENV)/ready-for-tests: $(VENV)/ready
+$(VENV)/ready-for-tests: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing coteach and what its tests need into $(VENV) (once, about a minute)"
 	$(PIP) --editable '.[dev]'
-	touch $@
+	touch $(VENV)/ready $@
 
 clean:
 	rm -rf $(VENV) demo runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

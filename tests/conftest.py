@@ -7,6 +7,7 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from typing import NamedTuple
 
+import hypothesis
 import pytest
 import torch
 
@@ -16,6 +17,8 @@ from coteach.recipes import recipe
 os.environ["SCIPY_ARRAY_API"] = "1"  # before scipy is imported, or scikit-learn skips one of its checks
 os.environ["OMP_NUM_THREADS"] = "1"  # the suite runs in one process a core; more threads would only fight
 torch.set_num_threads(1)
+hypothesis.settings.register_profile("patient", deadline=None)  # beside other tests, any step may take long
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

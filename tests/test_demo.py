@@ -60,19 +60,15 @@ def test_the_demo_in_small(cli, tmp_path):
     assert (tmp_path / "demo" / "report.html").read_text() == page  # figures come out byte for byte the same
     assert json.loads(cli("demo", "--epochs", "3", "--seeds", "2", "--json").stdout) == results
 
-
-def test_a_run_that_fails_ends_the_demo(cli, tmp_path):
-    done = cli("demo", "--epochs", "1", "--seeds", "1")
-    assert done.returncode == 0, done.stderr
-    (lost,) = (tmp_path / "demo" / "runs").glob("*-co-teaching-*")
+    lost = next((tmp_path / "demo" / "runs").glob("*-co-teaching-s1-*"))
     shutil.rmtree(lost)
     lost.write_text("in the way")
-    again = cli("demo", "--epochs", "1", "--seeds", "1", "--workers", "2")
-    assert again.returncode == 1
-    assert again.stderr.splitlines()[-1].startswith(f"coteach: {lost.name}: ")
+    failed = cli("demo", "--epochs", "3", "--seeds", "2", "--workers", "2")
+    assert failed.returncode == 1
+    assert failed.stderr.splitlines()[-1].startswith(f"coteach: {lost.name}: ")
 
 
 def test_the_promise_of_the_readme(tmp_path):
-    """One repetition of the real demo: co-teaching is at least 15 points ahead."""
-    finished = demo(tmp_path, seeds=1)
+    """One repetition of the demo, at half its length: co-teaching is at least 15 points ahead."""
+    finished = demo(tmp_path, seeds=1, epochs=50)
     assert finished.accuracy("co-teaching") - finished.accuracy("standard") > 0.15

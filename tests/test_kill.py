@@ -1,7 +1,7 @@
 """SIGKILL at random moments: the resumed run ends as if nothing had happened.
 
-One network, two networks, and two stages with parameters of the method's own. That every method resumes to the same
-bits from any step is a contract test in test_methods.py.
+Two networks, and two stages of one, the second with parameters of the method's own. That every method resumes to the
+same bits from any step is a contract test in test_methods.py.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ def alive(runs):
     return found
 
 
-@pytest.mark.parametrize("method", ["standard", "co-teaching", "s-model"])
+@pytest.mark.parametrize("method", ["co-teaching", "s-model"])
 def test_killed_at_random_moments(tmp_path, method, monkeypatch):
     for name in ("whole", "killed"):
         (tmp_path / name).mkdir()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from coteach import methods
+
 TOY = '''
 """A toy: believe a label the less, the more classes there are."""
 
@@ -43,25 +45,34 @@ def plugin(tmp_path):
     return str(folder)
 
 
-def test_the_command_line_knows_it(process, plugin):
-    listed = process("methods", "sceptic", COTEACH_METHODS=plugin).stdout
-    assert "One network that smooths every label." in listed
-    assert "--doubt" in listed
-    assert "Share of belief" in process("train", "--method", "sceptic", "--help", COTEACH_METHODS=plugin).stdout
+@pytest.fixture
+def known(plugin, monkeypatch):
+    """As if COTEACH_METHODS had named the folder when this process started."""
+    monkeypatch.setattr(methods, "__path__", [*methods.__path__, plugin])
+
+
+def test_the_command_line_knows_it(process, cli, plugin, known):
     words = ["train", "--data", "digits", "--method", "sceptic", "--epochs", "1", "--max-steps", "2"]
     trained = process(*words, "--doubt", "0.3", "--json", COTEACH_METHODS=plugin)
     assert json.loads(trained.stdout)["config"]["settings"] == {"doubt": 0.3}
-    refused = process(*words, "--doubt", "1.5", COTEACH_METHODS=plugin)
+    listed = process("methods", "sceptic", COTEACH_METHODS=plugin).stdout
+    assert "One network that smooths every label." in listed
+    assert "--doubt" in listed
+    assert "Share of belief" in cli("train", "--method", "sceptic", "--help").stdout
+    refused = cli(*words, "--doubt", "1.5")
     assert (refused.returncode, refused.stderr) == (2, "coteach: doubt is 1.5: give 0 <= doubt < 1\n")
-    assert "unknown method 'sceptic'" in process(*words).stderr  # without the folder it is not there
 
 
-def test_a_changed_method_is_another_run(process, plugin):
+def test_without_the_folder_it_is_not_there(cli):
+    assert "unknown method 'sceptic'" in cli("train", "--data", "digits", "--method", "sceptic").stderr
+
+
+def test_a_changed_method_is_another_run(cli, plugin, known):
     words = ["train", "--data", "digits", "--method", "sceptic", "--epochs", "1", "--max-steps", "2", "--json"]
-    first = json.loads(process(*words, COTEACH_METHODS=plugin).stdout)
+    first = json.loads(cli(*words).stdout)
     file = Path(plugin, "sceptic.py")
     file.write_text(file.read_text().replace("losses.mean()", "losses.sum()"))
-    second = json.loads(process(*words, COTEACH_METHODS=plugin).stdout)
+    second = json.loads(cli(*words).stdout)
     assert not second["already_done"]
     assert first["folder"] != second["folder"]
 
@@ -117,15 +128,15 @@ def test_the_contract_tests_run_over_it(plugin):
     assert process.stdout.startswith("." * 9)  # one for each test of the contract, four moments of resuming
 
 
-def test_the_table_and_the_legend_show_it(process, plugin, tmp_path):
+def test_the_table_and_the_legend_show_it(cli, known, tmp_path):
     (tmp_path / "grid.toml").write_text(
         'data = "digits"\nnoises = ["pair-45"]\nmethods = ["standard", "sceptic"]\n'
         "[settings]\nepochs = 1\ndoubt = 0.2\n"
     )
-    shown = process("bench", "grid.toml", COTEACH_METHODS=plugin)
+    shown = cli("bench", "grid.toml")
     assert shown.returncode == 0, shown.stderr
     assert "sceptic" in shown.stdout
-    demo = process("demo", "--methods", "all", "--epochs", "1", "--seeds", "1", COTEACH_METHODS=plugin)
+    demo = cli("demo", "--methods", "standard", "sceptic", "--epochs", "1", "--seeds", "1", "--workers", "1")
     assert demo.returncode == 0, demo.stderr
     assert "sceptic" in demo.stdout
     assert "sceptic" in (tmp_path / "demo" / "report.html").read_text()

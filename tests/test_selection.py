@@ -52,7 +52,7 @@ def test_keep_share_is_the_formula_of_the_paper(epoch, tau, t_k, c):
 
 @given(st.floats(0, 0.99), st.integers(1, 30), st.sampled_from([0.5, 1.0, 2.0]))
 def test_r_starts_at_one_never_grows_and_ends_at_one_minus_tau(tau, t_k, c):
-    shares = [keep_share(torch.tensor(epoch), tau, t_k, c).item() for epoch in range(1, 1000)]
+    shares = [keep_share(torch.tensor(epoch), tau, t_k, c).item() for epoch in [*range(1, 50), 100, 1000]]
     assert shares[0] == 1
     assert all(a >= b for a, b in itertools.pairwise(shares))
     assert shares[-1] == pytest.approx(1 - tau)

@@ -33,7 +33,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "own": {"dropout": 0.0, "epochs": 20, "decay_from": 10, "t_k": 5, "guard": "stop"},
     # To find wrong labels takes fewer epochs than to train the best model, and a collapse of the picks is no reason to
     # stop: the warm-up's networks have not seen them.
-    "audit": {"dropout": 0.0, "epochs": 6, "decay_from": 2, "t_k": 2, "guard": "warn"},
+    "audit": {"dropout": 0.0, "epochs": 4, "decay_from": 2, "t_k": 2, "guard": "warn"},
 }
 _AFTER_WARM_UP = ("own", "audit")
 _PAPER_DATA = ("mnist", "fashion-mnist", "cifar10", "cifar100")

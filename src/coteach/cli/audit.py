@@ -43,7 +43,7 @@ class Ask:
     network: str | None = None
     """Network; by default the one that suits the data. As for `coteach train`."""
     epochs: int | None = None
-    """Epochs after the warm-up (default: 6)."""
+    """Epochs after the warm-up (default: 4)."""
     balanced: Literal["yes", "no"] = "no"
     """Keep a share of each class instead of the whole batch, for data with rare classes."""
     shown: int = 500
@@ -116,7 +116,7 @@ def _audit(argv: list[str]) -> int:
         dataset = replace(dataset, y_train=draw.noisy)  # from here on nobody knows the right ones
     changes: dict[str, Any] = {}
     if ask.epochs is not None:
-        changes |= {"epochs": ask.epochs, "decay_from": ask.epochs // 3}
+        changes |= {"epochs": ask.epochs, "decay_from": ask.epochs // 2}
     if "balanced" in catalogue.settings_of(ask.method):
         changes["balanced"] = ask.balanced == "yes"
     if ask.network:
