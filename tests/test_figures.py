@@ -198,12 +198,13 @@ def test_figure_2():
 
 
 def test_the_command_writes_the_same_bytes_in_another_process(process, grid, runs, tmp_path):
-    draw(grid, runs, tmp_path / "two")
-    first = process("figures", RUNS / "grid.toml", "--runs", RUNS, "--out", "one", PYTHONHASHSEED="1")
+    draw(grid.only(["digits"]), runs, tmp_path / "two")
+    words = ["--runs", RUNS, "--only", "digits", "--out", "one"]
+    first = process("figures", RUNS / "grid.toml", *words, PYTHONHASHSEED="1")
     assert first.returncode == 0, first.stderr
     files = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert sorted(first.stdout.split()) == [f"one/{name}" for name in files]
-    assert len(files) == 9 * len(FORMATS)
+    assert len(files) == 5 * len(FORMATS)
     begins = {".svg": b"<?xml", ".pdf": b"%PDF", ".png": b"\x89PNG"}
     for name in files:
         content = (tmp_path / "one" / name).read_bytes()
