@@ -10,10 +10,8 @@ cleanlab's own quality (self-confidence), lowest first. MNIST (`coteach data fet
 training images.
 """
 
-import argparse
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +23,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.estimation import DEVICE, given
-from benchmarks.own_data import Cells, dataset_named, drawn
+from benchmarks.own_data import Cells, asking, drawn
 from coteach.audit.suspects import Evidence, suspects
 from coteach.batches import TestSet
 from coteach.data import Dataset, load
@@ -143,23 +141,12 @@ def show(cells: Cells) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", nargs="+", choices=["digits", "mnist"])
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path, required=True)
-    ask = parser.parse_args()
+    ask = asking(__doc__, seeds=3).parse_args()
     set_threads(ask.threads)
     cells = Cells(ask.out)
     small = load("digits")
     compare(small, drawn(small, "symmetric", 0.2, 0), 0)  # the first training in a process is slower than any after it
-    for name in ask.data:
-        dataset = dataset_named(name)
-        for seed in range(1, ask.seeds + 1):
-            for kind, rate in NOISES:
-                draw = drawn(dataset, kind, rate, seed)
-                key = {"data": dataset.name, "noise": f"{kind} {rate:g}", "seed": seed}
-                cells.measure(key, lambda d=dataset, draw=draw, seed=seed: compare(d, draw, seed))  # type: ignore[misc]
+    cells.measure_all(ask.data, NOISES, ask.seeds, compare)
     show(cells)
 
 

@@ -7,16 +7,14 @@ MNIST (`coteach data fetch mnist`) is used in part, 10,000 training images; the 
 on at will.
 """
 
-import argparse
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks.own_data import Cells, dataset_named, drawn
+from benchmarks.own_data import Cells, asking
 from coteach.data import Dataset
 from coteach.estimate.prepare import Prepared, prepare
 from coteach.noise import Draw
@@ -107,23 +105,12 @@ def show_accuracy(cells: Cells) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", nargs="+", choices=["digits", "mnist"])
+    parser = asking(__doc__, seeds=5)
     parser.add_argument("--accuracy", action="store_true", help="train with the estimated and the true rate, too")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path, required=True)
     ask = parser.parse_args()
     set_threads(ask.threads)
     cells = Cells(ask.out)
-    work = trained if ask.accuracy else estimated
-    for name in ask.data:
-        dataset = dataset_named(name)
-        for seed in range(1, ask.seeds + 1):
-            for kind, rate in NOISES:
-                draw = drawn(dataset, kind, rate, seed)
-                key = {"data": dataset.name, "noise": f"{kind} {rate:g}", "seed": seed}
-                cells.measure(key, lambda d=dataset, draw=draw, seed=seed: work(d, draw, seed))  # type: ignore[misc]
+    cells.measure_all(ask.data, NOISES, ask.seeds, trained if ask.accuracy else estimated)
     (show_accuracy if ask.accuracy else show_estimates)(cells)
 
 
