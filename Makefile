@@ -4,6 +4,7 @@ VENV := .venv
 # Python compiles what is imported; to compile all of torch here would take longer than all else.
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
 
+.NOTPARALLEL:
 .PHONY: demo test lint format clean
 
 demo: $(VENV)/ready

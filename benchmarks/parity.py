@@ -32,9 +32,10 @@ def apart(one: Result, other: Result) -> float:
 
 def trained(runner: Runner, out: Path, *, data: str, epochs: int, seeds: int) -> dict[tuple[str, str, int], Result]:
     there = [read_published(file) for file in sorted(out.glob("*.json"))]
-    found = {(r.config.method, r.config.precision, r.config.init_seed): r for r in there if r.config.epochs == epochs}
+    same = [result for result in there if (result.config.data, result.config.epochs) == (data, epochs)]
+    found = {(result.config.method, result.config.precision, result.config.init_seed): result for result in same}
     for seed in range(1, seeds + 1):
-        for precision in PRECISIONS:  # fp32 last: it takes longest
+        for precision in PRECISIONS:
             for method in METHODS:
                 config = recipe(
                     data,
@@ -87,6 +88,8 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=2)
     ask = parser.parse_args()
+    if ask.seeds < 2:
+        parser.error("--seeds must be at least 2: what a seed alone changes is the measure")
     ask.out.mkdir(parents=True, exist_ok=True)
 
     def tell(progress: Progress) -> None:

@@ -236,6 +236,8 @@ BAD = {
     "NaN seconds": (["train", *QUICK, "--checkpoint-every", "nan"], 2, "give seconds"),
     "no demo": (["demo", "--epochs", "0"], 2, "epochs is 0"),
     "no repetitions": (["demo", "--seeds", "0"], 2, "seeds is 0"),
+    "a demo without threads": (["demo", "--threads", "-1"], 2, "threads is -1"),
+    "a demo without processes": (["demo", "--workers", "-3"], 2, "workers is -3"),
 }
 
 

@@ -10,6 +10,8 @@ from coteach.data import Dataset, load
 from coteach.errors import SettingError
 from coteach.nets import PaperCNN, build, count_parameters, forward_flop, own
 from coteach.recipes import recipe
+from coteach.results.run import Runner
+from coteach.training import device
 from coteach.training.setup import threads_that_pay
 
 
@@ -100,6 +102,15 @@ def test_the_work_of_a_forward_pass_is_counted():
     assert net.training
     cnn = build("small-cnn", (8, 8, 1), 10, 0.0)
     assert forward_flop(cnn, (8, 8, 1)) == 2 * (9 * 16 * 64 + 9 * 16 * 32 * 16 + 9 * 32 * 64 * 4 + 64 * 4 * 10)
+
+
+def test_a_run_of_a_small_network_takes_one_thread(quick, tmp_path, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setattr(device, "allowed_cores", lambda: 2)
+    small = quick(epochs=1, decay_from=1, max_steps=1)
+    assert Runner(tmp_path).run(small).summary["environment"]["threads"] == 1
+    own = Runner(tmp_path).run(small, network=lambda shape, classes: build("small-cnn", shape, classes, 0.0))
+    assert own.summary["environment"]["threads"] == 2
 
 
 def test_a_small_network_gets_one_thread(monkeypatch):

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from coteach.report.page import Figure, Page, Row, render
 from coteach.results.folder import RunFolder
 from coteach.results.run import Result, Runner
 from coteach.storage import write_over
-from coteach.training.device import choose_device
+from coteach.training.device import check_threads, choose_device
 
 NOISE, RATE = "pair", 0.45
 # Of 1,437 labels a draw at 45 % may well leave a class with more wrong labels than right ones, and then the wrong
@@ -133,7 +133,7 @@ class Demo:
                 f"{100 * self._any.summary['noise_rate']:.1f} % of the labels are wrong",
                 "network": f"{self._any.config.network}, {self._any.summary['parameters'][0]:,} parameters",
                 "training": f"{self._any.config.epochs} epochs, batch {self._any.config.batch_size}, Adam "
-                f"{self._any.config.lr:g}; {seconds:.0f} s for all runs",
+                f"{self._any.config.lr:g}; {seconds:.0f} s of training in all",
                 "versions": f"coteach {made['coteach']}, torch {made['torch']}, Python {made['python']}",
                 "device": f"{made['device']}, {made['threads']} threads",
             },
@@ -184,11 +184,15 @@ def demo(
 ) -> Demo:
     """Train what is missing of the demo's runs under `out` and write report.html and results.json there.
 
-    `workers` processes train at once, `command` is what the report says it was made with.
+    `workers` processes train at once, for which a script needs the guard `if __name__ == "__main__"`; `command` is
+    what the report says it was made with.
     """
     chosen = in_order(catalogue.entries()) if "all" in methods else list(dict.fromkeys(methods))
     if seeds < 1:
         raise SettingError(f"seeds is {seeds}: give at least one repetition")
+    if workers < 1:
+        raise SettingError(f"workers is {workers}: give at least one process")
+    check_threads(threads)
     planned = list(configs(chosen, epochs, seeds))
     dataset = load("digits")
     runs: dict[str, list[Result]] = {}
@@ -214,9 +218,10 @@ def _train_at_once(planned: Sequence[Config], runner: Runner, progress: RunProgr
 
     def end(job: Job, failure: Failure | None) -> None:
         if failure is not None:
-            raise TrainingError(f"{job.name}: {failure.error}")
+            raise TrainingError(f"{job.name} failed: {failure.error}")
 
-    if left:
+    if len(left) > 1:
+        runner = replace(runner, threads=runner.threads or 1)  # the digits' network is small
         run_in_processes(left, runner, Listener(progress.step, progress.message, end), workers)
 
 

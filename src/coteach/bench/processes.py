@@ -4,9 +4,10 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
@@ -102,6 +103,19 @@ def _stop(crew: "Sequence[_Hand]") -> None:
         raise
 
 
+@contextlib.contextmanager
+def _interruptions_ignored() -> Iterator[None]:
+    """Ctrl-C passes by for a moment."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class _Hand:
     """A process that makes jobs, started when it gets its first."""
 
@@ -119,7 +133,8 @@ class _Hand:
             self.pipe, theirs = context.Pipe()
             how = self._runner.out, self._runner.device, self._runner.threads, self._runner.checkpoint_every
             self.process = context.Process(target=_work, args=(theirs, how), daemon=True)
-            self.process.start()
+            with _interruptions_ignored():  # which the process inherits, until it has a session of its own
+                self.process.start()
             theirs.close()  # so that the pipe ends when the process does
         self.job = job
         with contextlib.suppress(OSError):  # it died in the meantime, which is heard next

@@ -36,7 +36,7 @@ class Ask(Part):
     device: str = "auto"
     """Device: auto takes a GPU when there is one, else the CPU."""
     threads: int = 0
-    """CPU threads of each run; 0 for one a core, divided among the workers, and on a cluster for 1."""
+    """CPU threads of each run; 0 for as many as pay, with processes for a share of the cores, on a cluster for 1."""
     checkpoint_every: float = 30.0
     """Seconds between checkpoints; a killed run loses no more than that."""
     publish: Path | None = None

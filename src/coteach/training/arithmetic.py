@@ -60,6 +60,7 @@ class Arithmetic:
         self.captured = config.compile and device.type == "cuda"
         self.networks = list(networks)
         self._prepared: Callable[[Tensor], Tensor] = lambda x: x
+        self._input: Tensor | None = None
         if self.captured:
             self._make_fast()
         self._streams = (
@@ -86,7 +87,8 @@ class Arithmetic:
 
     def logits(self, x: Tensor) -> list[Tensor]:
         """Each network's scores for a batch, as fp32 tensors."""
-        x = self._prepared(x)
+        # Kept until the next batch: autograd lets go of it while another stream may still be reading it.
+        self._input = x = self._prepared(x)
         return self.side_by_side([partial(self._scores, net, x) for net in self.networks])
 
     def side_by_side(self, works: Sequence[Callable[[], T]]) -> list[T]:

@@ -50,13 +50,18 @@ def kept_random_state(device: torch.device) -> Iterator[None]:
         yield
 
 
+def check_threads(threads: int) -> None:
+    """Refuse a number that is none."""
+    if not 0 <= threads <= 1024:
+        raise SettingError(f"threads is {threads}: give a number up to 1024, or 0 to leave it to coteach")
+
+
 def set_threads(threads: int) -> None:
     """Use this many CPU threads; 0 for OMP_NUM_THREADS, or else one a core that this process may use.
 
     Torch counts the machine's cores, not this process's share of them, and its threads fight for a busy core.
     """
-    if not 0 <= threads <= 1024:
-        raise SettingError(f"threads is {threads}: give a number up to 1024, or 0 for one a core")
+    check_threads(threads)
     asked = os.environ.get("OMP_NUM_THREADS", "")
     torch.set_num_threads(threads or (int(asked) if asked.isdecimal() and int(asked) else allowed_cores()))
 
