@@ -1,7 +1,7 @@
 """How good the estimate of the noise rate is, and what it costs in accuracy against the true rate.
 
     python -m benchmarks.estimation digits mnist --out results/own-data/estimation.json
-    python -m benchmarks.estimation digits --accuracy --out results/own-data/accuracy.json
+    python -m benchmarks.estimation digits mnist --accuracy --out results/own-data/accuracy.json
 
 MNIST (`coteach data fetch mnist`) is used in part, 10,000 training images; the network is the small CNN. Stop it and go
 on at will.
