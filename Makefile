@@ -5,13 +5,16 @@ VENV := .venv
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
 
 .NOTPARALLEL:
-.PHONY: demo test lint format clean
+.PHONY: demo test test-all lint format clean
 
 demo: $(VENV)/ready
 	$(VENV)/bin/coteach demo
 
 test: $(VENV)/ready-for-tests lint
 	$(VENV)/bin/pytest --numprocesses 4 --dist worksteal
+
+test-all: $(VENV)/ready-for-tests lint
+	$(VENV)/bin/pytest --numprocesses 4 --dist worksteal -m 'slow or not slow'
 
 lint: $(VENV)/ready-for-tests
 	$(VENV)/bin/ruff check .

@@ -268,6 +268,7 @@ def test_processes_make_the_same_bits_and_survive_a_kill(jobs, tmp_path):
         assert (there.path / "weights.safetensors").read_bytes() == (here.path / "weights.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_whose_process_always_dies_fails_and_the_others_end(jobs, tmp_path, monkeypatch):
     (tmp_path / "deadly.py").write_text(
         "import os\nfrom coteach.nets import MLP\n\ndef net(shape, classes):\n"

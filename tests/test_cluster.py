@@ -211,6 +211,7 @@ def test_a_node_dies_in_the_middle_of_a_run(head, node, tmp_path, here):
     assert_as_here(jobs, out, here)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="needs a path that each process sees otherwise")
 def test_nodes_that_do_not_see_the_folder(node, tmp_path, here, monkeypatch):
     (tmp_path / "driver").mkdir()
@@ -236,6 +237,7 @@ def test_nodes_that_do_not_see_the_folder(node, tmp_path, here, monkeypatch):
     assert_as_here(jobs, tmp_path / "driver" / "runs", here)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the process of a run in /proc")
 def test_the_process_of_a_run_is_stopped(head, tmp_path, here):
     out = tmp_path / "runs"
@@ -297,6 +299,7 @@ except InterruptedRun as stop:
 """
 
 
+@pytest.mark.slow
 def test_the_driver_is_stopped(head, tmp_path, here):
     (job,) = jobs = jobs_of(grid(tmp_path, LONG, methods=["standard"]).runs(), torch.device("cpu"))
     out = tmp_path / "runs"

@@ -69,6 +69,7 @@ def test_the_demo_in_small(cli, tmp_path):
     assert re.match(r"coteach: \S+-co-teaching-\S+ failed: .*a folder is needed", failed.stderr.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_the_promise_of_the_readme(tmp_path):
     """One repetition of the demo, at half its length: co-teaching is at least 15 points ahead."""
     finished = demo(tmp_path, seeds=1, epochs=50, workers=2)

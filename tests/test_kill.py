@@ -41,7 +41,7 @@ def alive(runs):
     return found
 
 
-@pytest.mark.parametrize("method", ["co-teaching", "s-model"])
+@pytest.mark.parametrize("method", ["co-teaching", pytest.param("s-model", marks=pytest.mark.slow)])
 def test_killed_at_random_moments(tmp_path, method, monkeypatch):
     for name in ("whole", "killed"):
         (tmp_path / name).mkdir()

@@ -109,12 +109,12 @@ def test_a_file_that_cannot_be_one_says_why(process, plugin, old, new, cause):
     assert cause in process.stderr
 
 
+@pytest.mark.slow
 def test_the_contract_tests_run_over_it(plugin):
     words = [
         sys.executable,
         "-m",
         "pytest",
-        "-q",
         "-p",
         "no:xdist",
         "-k",
