@@ -115,9 +115,9 @@ def unfolded(x: Tensor) -> Tensor:
     The first convolution is then one of single pixels. With the few channels of an image it would be much slower.
     """
     n, c, h, w = x.shape
-    around = F.pad(x, (1, 1, 1, 1)).unfold(2, 3, 1).unfold(3, 3, 1)
+    around = F.pad(x.to(torch.bfloat16), (1, 1, 1, 1)).unfold(2, 3, 1).unfold(3, 3, 1)
     channels = around.permute(0, 2, 3, 1, 4, 5).reshape(n, h, w, 9 * c)
-    return F.pad(channels, (0, _padded(9 * c) - 9 * c)).to(torch.bfloat16).permute(0, 3, 1, 2)
+    return F.pad(channels, (0, _padded(9 * c) - 9 * c)).permute(0, 3, 1, 2)
 
 
 def _padded(channels: int) -> int:
@@ -137,13 +137,13 @@ class _Cast(torch.autograd.Function):
     def forward(ctx: Any, targets: Sequence[Tensor], *weights: Tensor) -> tuple[Tensor, ...]:
         ctx.shape = weights[0].shape
         _folded(targets[0], ctx.shape).copy_(weights[0])
-        torch._foreach_copy_(list(targets[1:]), list(weights[1:]))
+        kernels.cast(weights[1:], targets[1:])
         return tuple(target.view_as(target) for target in targets)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         full = [torch.empty_like(g, dtype=torch.float32) for g in gradients[1:]]
-        torch._foreach_copy_(full, list(gradients[1:]))
+        kernels.cast(gradients[1:], full)
         first = _folded(gradients[0], ctx.shape).to(torch.float32, memory_format=torch.channels_last)
         return None, first, *full
 

@@ -7,6 +7,8 @@ Sums are added up in a fixed order, so that the same step gives the same bits. A
 the end to the start and the pass after it from the start to the end: what was touched last is still in the cache.
 """
 
+from collections.abc import Sequence
+
 import torch
 import triton
 import triton.language as tl
@@ -15,6 +17,7 @@ from torch import Tensor, nn
 _PROGRAMS = 132  # of a reduction, at most: one a multiprocessor of an H100 or H200
 _ROWS, _ROWS_OF_SUMS = 32, 16
 _CHANNELS, _CHANNELS_OF_SUMS = 128, 64
+_ELEMENTS = 4096  # that one program casts
 _AT_ONCE = 8  # blocks of rows that a reduction loads before it adds them up, so that the memory is kept busy
 
 
@@ -241,6 +244,17 @@ def _backward_pool(
     tl.store(dx + place + C, ((tl.where(w3, dz, 0.0) - mean_db - n3 * mean_dg) * factor).to(tl.bfloat16), mask=there)
 
 
+@triton.jit
+def _cast(sources, targets, sizes: tl.constexpr, firsts: tl.constexpr, BLOCK: tl.constexpr):
+    program = tl.program_id(0)
+    for i in tl.static_range(len(sizes)):
+        if (program >= firsts[i]) & (program < firsts[i + 1]):
+            place = (program - firsts[i]) * BLOCK + tl.arange(0, BLOCK)
+            there = place < sizes[i]
+            value = tl.load(sources[i] + place, mask=there)
+            tl.store(targets[i] + place, value.to(targets[i].dtype.element_ty), mask=there)
+
+
 class Workspace:
     """Room for the partial sums of one network's reductions, which run one after another."""
 
@@ -252,6 +266,17 @@ class Workspace:
 def _programs(rows: int, block: int) -> int:
     """How many programs share a reduction: a small tensor takes longer to collect from many than to read by few."""
     return min(_PROGRAMS, triton.cdiv(rows, block * _AT_ONCE))  # type: ignore[no-any-return]
+
+
+def cast(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> None:
+    """Copy tensors to others of the same layout and another type, all in one go: most are too small to fill a GPU."""
+    firsts = [0]
+    for source, target in zip(sources, targets, strict=True):
+        if source.stride() != target.stride():
+            raise ValueError("tensors of different layouts cannot be cast in one go")
+        firsts.append(firsts[-1] + triton.cdiv(source.numel(), _ELEMENTS))
+    sizes = tuple(source.numel() for source in sources)
+    _cast[firsts[-1],](tuple(sources), tuple(targets), sizes, tuple(firsts), _ELEMENTS, num_warps=4)
 
 
 def statistics(x: Tensor, conv: nn.Conv2d, norm: nn.BatchNorm2d, room: Workspace) -> tuple[Tensor, Tensor]:
