@@ -69,7 +69,8 @@ def distance(a, b):
 
 @pytest.mark.parametrize("shape", [(32, 32, 3), (28, 28, 1), (30, 30, 3)])
 def test_the_fused_network_is_as_near_to_fp32_as_autocast(shape, monkeypatch):
-    from coteach.training.fused_cnn import FusedCNN, unfolded
+    from coteach.training.fused_cnn import FusedCNN
+    from coteach.training.kernels import unfolded
 
     torch.manual_seed(0)
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)  # the truth is fp32

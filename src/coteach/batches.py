@@ -92,12 +92,11 @@ class TestSet:
         *,
         rows: NDArray[np.int64] | None = None,
         device: torch.device,
-        chunk: int = 1000,
     ) -> None:
         self._samples = samples
         self._rows = torch.arange(len(y)) if rows is None else as_tensor(rows)
         self.y = as_tensor(y).to(device)
-        self.chunk = chunk
+        self.chunk = _tested_at_once(samples.x, device)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -105,3 +104,9 @@ class TestSet:
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         for rows, *more in self._samples.ahead(self._rows, self.chunk):
             yield self._samples.take(rows, *more), self.y[rows]
+
+
+def _tested_at_once(x: Tensor, device: torch.device) -> int:
+    """How many samples: enough to keep a device busy, few enough that large images fit its memory."""
+    pixels = max(x.shape[1:3].numel(), 1024) if x.ndim == 4 else 1024
+    return max((2500 if device.type == "cuda" else 1000) * 1024 // pixels, 1)

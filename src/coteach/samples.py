@@ -13,6 +13,9 @@ from torch import Tensor
 class Samples(Protocol):
     """Samples that are asked for in an order that is known ahead."""
 
+    x: Tensor
+    """All of them, as they are stored: images [n, h, w, c], rows of a table [n, columns]."""
+
     def ahead(self, order: Tensor, size: int) -> Iterator[tuple[Tensor, ...]]:
         """What `take` needs for one part of the order after another: first the samples' numbers, on the device.
 

@@ -16,17 +16,22 @@ def per_sample_loss(logits: Tensor, labels: Tensor) -> Tensor:
 
 def small_loss(losses: Tensor, count: Tensor) -> Tensor:
     """A mask of the `count` samples with the smallest losses; of equal losses the earlier sample goes first."""
-    rank = losses.detach().argsort(stable=True).argsort()
-    return rank < count
+    losses = losses.detach()
+    if losses.is_cuda and len(losses) <= 1024:
+        return _smaller(losses).sum(1) < count  # where all pairs are compared at once, sorting takes longer
+    return losses.argsort(stable=True).argsort() < count
 
 
 def small_loss_within(losses: Tensor, labels: Tensor, share: Tensor, *, up: bool = True) -> Tensor:
     """A mask of the samples with the smallest losses of each label, that share of its samples in the batch."""
-    losses = losses.detach()
-    place = torch.arange(len(losses), device=losses.device)
-    smaller = (losses < losses[:, None]) | ((losses == losses[:, None]) & (place < place[:, None]))
     same = labels == labels[:, None]
-    return (smaller & same).sum(1) < keep_count(share, same.sum(1), up=up)
+    return (_smaller(losses.detach()) & same).sum(1) < keep_count(share, same.sum(1), up=up)
+
+
+def _smaller(losses: Tensor) -> Tensor:
+    """[sample, other]: whether the other goes first, by its loss, of equal losses by its place."""
+    place = torch.arange(len(losses), device=losses.device)
+    return (losses < losses[:, None]) | ((losses == losses[:, None]) & (place < place[:, None]))
 
 
 def everything(losses: Tensor) -> Tensor:

@@ -76,12 +76,12 @@ class Arithmetic:
 
     def _make_fast(self) -> None:
         if self.bf16 and find_spec("triton"):
-            from coteach.training.fused_cnn import FusedCNN, blocks, unfolded
+            from coteach.training.fused_cnn import FusedCNN, blocks
+            from coteach.training.kernels import unfolded
 
             if all(blocks(net) is not None for net in self.networks):
                 self.networks = [FusedCNN(net, self.compiled) for net in self.networks]
-                for_learning = self.compiled(unfolded)  # from batches of one size, which is worth compiling for
-                self._prepared = lambda x: for_learning(x) if torch.is_grad_enabled() else unfolded(x)
+                self._prepared = unfolded
                 return
         self.networks = [self.compiled(net) for net in self.networks]
 

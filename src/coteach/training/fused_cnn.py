@@ -71,14 +71,17 @@ class FusedCNN(nn.Module):
         device = found[0].conv.weight.device
         self.room = kernels.Workspace(max(block.norm.num_features for block in found), device)
         first, *others = [block.conv for block in found]
-        shapes = [(first.out_channels, _padded(9 * first.in_channels), 1, 1), *(conv.weight.shape for conv in others)]
+        shapes = [
+            (first.out_channels, kernels.unfolded_channels(first.in_channels), 1, 1),
+            *(conv.weight.shape for conv in others),
+        ]
         self.bf16 = [
             torch.zeros(shape, dtype=torch.bfloat16, device=device).to(memory_format=torch.channels_last)
             for shape in shapes
         ]
 
     def forward(self, x: Tensor) -> Tensor:
-        """One score a class, for images that `unfolded` prepared."""
+        """One score a class, for images that `kernels.unfolded` prepared."""
         weights = _Cast.apply(self.bf16, *[block.conv.weight for block in self.blocks])  # type: ignore[no-untyped-call]
         x = self._finish(self.blocks[0], F.conv2d(x, weights[0]))
         for block, weight in zip(self.blocks[1:], weights[1:], strict=True):
@@ -109,22 +112,6 @@ class FusedCNN(nn.Module):
         return y
 
 
-def unfolded(x: Tensor) -> Tensor:
-    """Images with the 3 x 3 pixels around each pixel as its channels, in bf16.
-
-    The first convolution is then one of single pixels. With the few channels of an image it would be much slower.
-    """
-    n, c, h, w = x.shape
-    around = F.pad(x.to(torch.bfloat16), (1, 1, 1, 1)).unfold(2, 3, 1).unfold(3, 3, 1)
-    channels = around.permute(0, 2, 3, 1, 4, 5).reshape(n, h, w, 9 * c)
-    return F.pad(channels, (0, _padded(9 * c) - 9 * c)).permute(0, 3, 1, 2)
-
-
-def _padded(channels: int) -> int:
-    """A number of channels that the tensor cores load well."""
-    return -(-channels // 8) * 8
-
-
 def _head(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """The mean over the pixels and the last layer, in fp32: they cost nothing."""
     return F.linear(x.float().mean((2, 3)), weight, bias)
@@ -149,7 +136,7 @@ class _Cast(torch.autograd.Function):
 
 
 def _folded(weight: Tensor, shape: torch.Size) -> Tensor:
-    """The first convolution's weight as it was before `unfolded`, in the same memory."""
+    """The first convolution's weight as it was before images were unfolded, in the same memory."""
     return weight[:, : shape[1:].numel(), 0, 0].view(shape)
 
 

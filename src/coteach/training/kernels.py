@@ -245,6 +245,22 @@ def _backward_pool(
 
 
 @triton.jit
+def _unfold(
+    x, y, pixels, C, H, W, of_n, of_c, of_h, of_w, WIDE: tl.constexpr, BK: tl.constexpr, BP: tl.constexpr
+):  # fmt: skip
+    pixel = tl.program_id(0) * BP + tl.arange(0, BP)
+    k = tl.arange(0, BK)  # channel by channel, the 3 x 3 pixels around: as a weight of a convolution lies in memory
+    n = (pixel // (H * W)).to(tl.int64)
+    h = (pixel // W % H)[:, None] + (k % 9 // 3 - 1)[None, :]
+    w = (pixel % W)[:, None] + (k % 3 - 1)[None, :]
+    there = (pixel < pixels)[:, None]
+    inside = there & (k < 9 * C)[None, :] & (h >= 0) & (h < H) & (w >= 0) & (w < W)
+    value = tl.load(x + n[:, None] * of_n + (k // 9)[None, :] * of_c + h * of_h + w * of_w, mask=inside, other=0.0)
+    place = pixel[:, None].to(tl.int64) * WIDE + k[None, :]
+    tl.store(y + place, value.to(tl.bfloat16), mask=there & (k < WIDE)[None, :])
+
+
+@triton.jit
 def _cast(sources, targets, sizes: tl.constexpr, firsts: tl.constexpr, BLOCK: tl.constexpr):
     program = tl.program_id(0)
     for i in tl.static_range(len(sizes)):
@@ -266,6 +282,25 @@ class Workspace:
 def _programs(rows: int, block: int) -> int:
     """How many programs share a reduction: a small tensor takes longer to collect from many than to read by few."""
     return min(_PROGRAMS, triton.cdiv(rows, block * _AT_ONCE))  # type: ignore[no-any-return]
+
+
+def unfolded_channels(channels: int) -> int:
+    """Of an image after `unfolded`: a multiple of eight, which the tensor cores load well."""
+    return -(-9 * channels // 8) * 8
+
+
+def unfolded(x: Tensor) -> Tensor:
+    """Images with the 3 x 3 pixels around each pixel as its channels, in bf16.
+
+    The first convolution is then one of single pixels. With the few channels of an image it would be much slower.
+    """
+    n, c, h, w = x.shape
+    wide = unfolded_channels(c)
+    y = torch.empty((n, h, w, wide), dtype=torch.bfloat16, device=x.device)
+    _unfold[triton.cdiv(n * h * w, _ROWS),](
+        x, y, n * h * w, c, h, w, *x.stride(), wide, triton.next_power_of_2(wide), _ROWS, num_warps=4
+    )
+    return y.permute(0, 3, 1, 2)
 
 
 def cast(sources: Sequence[Tensor], targets: Sequence[Tensor]) -> None:
