@@ -71,8 +71,8 @@ def trained(dataset: Dataset, draw: Draw, seed: int) -> dict[str, Any]:
     return {
         "true": draw.rate,
         "rate": found.estimate.rate,
-        "estimated rate": accuracy(found.config, data, labels, found.warm_up.weights),
-        "true rate": accuracy(true, data, labels, found.warm_up.weights),
+        "estimated rate": accuracy(found.config, data, labels, found.initial),
+        "true rate": accuracy(true, data, labels, found.initial),
         "standard": accuracy(plain, data, labels),
     } | ({"true rate, no warm-up, 100 epochs": accuracy(paper, data, labels)} if dataset.name == "digits" else {})
 

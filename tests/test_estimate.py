@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,12 +24,15 @@ from coteach.estimate.estimators import (
     rows_to_one,
     wrong_share,
 )
+from coteach.estimate.halves import halves_of, sha256_of
 from coteach.estimate.latent import Scores, latent_classes, named
 from coteach.estimate.prepare import prepare
-from coteach.estimate.warm_up import WarmUp, halves_of, warm_up, warm_up_config
+from coteach.estimate.warm_up import WarmUp, warm_up, warm_up_config
+from coteach.nets import build
 from coteach.noise import corrupt, pair, symmetric
 from coteach.recipes import recipe
 from coteach.results.run import InterruptedRun
+from coteach.samples import as_input
 
 CPU = torch.device("cpu")
 
@@ -183,9 +187,74 @@ def test_the_rate_goes_into_the_config(noisy_digits):
     ready = prepare(config, dataset, draw, device=CPU, on_message=said.append)
     assert abs(ready.estimate.rate - draw.rate) < 0.06
     assert ready.config.settings["tau"] == round(ready.estimate.rate, 4)
-    assert ready.config.inputs.warm_up_sha256 == ready.warm_up.sha256
+    assert ready.config.inputs.warm_up_sha256 == sha256_of(ready.initial)
     assert ready.config.name != config.name
     assert "of the labels are wrong" in said[0]
+
+
+def right(weights, dataset, config):
+    """Share of the test samples that networks with these weights get right, and whether they are two."""
+    nets = [build(config.network, dataset.shape, dataset.classes, 0.0) for _ in weights]
+    for net, each in zip(nets, weights, strict=True):
+        net.load_state_dict(each)
+        net.eval()
+    x = as_input(torch.from_numpy(dataset.x_test))
+    with torch.no_grad():
+        said = torch.stack([net(x).argmax(1) for net in nets])
+    return (said == torch.from_numpy(dataset.y_test)).float().mean().item(), bool((said[0] != said[1]).any())
+
+
+def test_the_networks_learn_what_the_estimate_suggests():
+    dataset = load("digits")
+    draw = corrupt(dataset.y_train, pair(10, 0.45), 0)
+    config = recipe("digits", noise="pair", rate=0.45, name="own")
+    ready = prepare(config, dataset, draw, device=CPU)
+    before, _ = right(ready.warm_up.weights, dataset, config)
+    after, two = right(ready.initial, dataset, config)
+    assert after > before + 0.1
+    assert two  # each has learned from its own half
+    assert ready.config.settings["schedule"] == "constant"
+
+
+def test_who_is_not_corrected(noisy_digits):
+    config, dataset, draw = noisy_digits
+    plain = recipe("digits", noise="symmetric", rate=0.3, name="own", method="standard", max_steps=6)
+    few = replace(dataset, x_train=dataset.x_train[:150], y_train=dataset.y_train[:150])
+    labels = corrupt(few.y_train, symmetric(10, 0.3), 0)
+    for ready in (
+        prepare(replace(config, correction_epochs=0), dataset, draw, device=CPU),
+        prepare(plain, dataset, draw, device=CPU),  # it does not select by loss
+        prepare(replace(config, batch_size=32), few, labels, device=CPU),  # its estimate is not to be trusted
+    ):
+        assert sha256_of(ready.initial) == ready.warm_up.sha256
+        assert ready.config.settings.get("schedule", "text") == "text"
+
+
+def test_a_correction_that_is_interrupted_ends_the_same(noisy_digits, tmp_path):
+    config, dataset, draw = noisy_digits
+    whole = prepare(config, dataset, draw, device=CPU)
+    at = []
+
+    def stop_now_and_then(progress):
+        if progress.config.method.startswith("correction") and not progress.over:
+            at.append(progress)
+            if len(at) in (2, 14):  # in each half once
+                os.kill(os.getpid(), signal.SIGINT)
+
+    for _ in range(2):
+        with pytest.raises(InterruptedRun, match="stopped in the correction and saved in"):
+            prepare(config, dataset, draw, device=CPU, out=tmp_path, on_progress=stop_now_and_then)
+    assert {progress.config.method for progress in at} == {"correction 1 of 2", "correction 2 of 2"}
+    for _ in range(2):  # to the end, and then found
+        again = prepare(config, dataset, draw, device=CPU, out=tmp_path, on_progress=stop_now_and_then)
+        assert again.config.inputs.warm_up_sha256 == whole.config.inputs.warm_up_sha256
+        steps = len(at)
+    assert len(at) == steps == 20  # two epochs of five steps in each half, none of them twice
+    (file,) = tmp_path.glob("warm-ups/*/corrected-*/*")
+    assert file.name == "weights.safetensors"
+    file.write_bytes(b"torn")
+    with pytest.raises(DataError, match="delete the folder"):
+        prepare(config, dataset, draw, device=CPU, out=tmp_path)
 
 
 def test_the_command_says_it(cli):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from coteach.methods.selection import (
     authors_keep_share,
+    constant_keep_share,
     keep_count,
     keep_share,
     mean_over,
@@ -80,3 +81,8 @@ def test_per_sample_loss_against_the_definition():
     logits, labels = torch.randn(30, 7, dtype=torch.float64), torch.randint(0, 7, (30,))
     for row, label, loss in zip(logits.tolist(), labels.tolist(), per_sample_loss(logits, labels), strict=True):
         assert loss.item() == pytest.approx(math.log(sum(math.exp(z - row[label]) for z in row)))
+
+
+def test_a_constant_share_is_the_last_one_of_the_paper_s():
+    for epoch in (1, 2, 100):
+        assert constant_keep_share(torch.tensor(epoch), 0.3, 10, 1.0) == keep_share(torch.tensor(11), 0.3, 10, 1.0)

@@ -102,6 +102,9 @@ class Config:
     hold_out: float = 0.0
     """Share of the noisy training data to hold out; the weights kept are then those of the epoch with the lowest
     loss on it."""
+    correction_epochs: int = 0
+    """Where the noise rate is estimated, and the method selects by loss: epochs in which the networks learn the labels
+    that the estimate suggests, after the warm-up and before the method starts."""
     guard: Literal["off", "warn", "stop"] = "off"
     """What to do when training has collapsed: a class is not picked any more, or the networks are the same. (A loss
     that is not a number always stops it.)"""
@@ -200,7 +203,7 @@ class Config:
 
 # What was added after the first results were published. At these values a run keeps the name it had before.
 _LATER = {
-    "guard": "off", "balanced": False, "warm_up_sha256": None,
+    "guard": "off", "balanced": False, "warm_up_sha256": None, "correction_epochs": 0,
     "label": "", "test": "", "test_share": 0.2, "image_size": 0,
 }  # fmt: skip
 
@@ -208,7 +211,7 @@ _LATER = {
 _RANGES = [
     ("epochs", 1, 10**6), ("batch_size", 2, 10**6), ("max_steps", 0, 10**9), ("idle_epochs", 0, 10**6),
     ("lr", 0, math.inf), ("decay_from", 0, 10**6), ("noise_seed", 0, 2**63 - 1), ("init_seed", 0, 2**63 - 1),
-    ("order_seed", 0, 2**63 - 1), ("image_size", 0, 4096),
+    ("order_seed", 0, 2**63 - 1), ("image_size", 0, 4096), ("correction_epochs", 0, 10**6),
 ]  # fmt: skip
 
 

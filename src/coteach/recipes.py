@@ -29,8 +29,9 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
     # Half the epochs and no dropout, for small data and small networks.
     "small": {"dropout": 0.0, "epochs": 100, "decay_from": 40},
-    # Labels of unknown quality: the networks come out of a warm-up, so few epochs do, and R(T) falls sooner.
-    "own": {"dropout": 0.0, "epochs": 20, "decay_from": 10, "t_k": 5, "guard": "stop"},
+    # Labels of unknown quality: the networks come out of a warm-up, so few epochs do, and R(T) falls sooner; at once
+    # if they have learned from the suggested labels, too.
+    "own": {"dropout": 0.0, "epochs": 20, "decay_from": 10, "t_k": 5, "guard": "stop", "correction_epochs": 2},
     # To find wrong labels takes fewer epochs than to train the best model, and a collapse of the picks is no reason to
     # stop: the warm-up's networks have not seen them.
     "audit": {"dropout": 0.0, "epochs": 4, "decay_from": 2, "t_k": 2, "guard": "warn"},

@@ -9,8 +9,8 @@ from coteach.audit.suspects import Evidence, suspects
 from coteach.config import Config
 from coteach.data import Dataset
 from coteach.estimate.combined import Estimate
+from coteach.estimate.halves import Network
 from coteach.estimate.prepare import run_estimated
-from coteach.estimate.warm_up import Network
 from coteach.model import load_model
 from coteach.nets import function_named
 from coteach.results.folder import RunFolder

@@ -1,15 +1,19 @@
-"""From labels of unknown quality to a run that knows their noise rate: warm up, estimate, and start from there."""
+"""From labels of unknown quality to a run that knows their noise rate: warm up, estimate, correct, start from there."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from coteach.config import Config
 from coteach.data import Dataset
 from coteach.estimate.combined import Estimate, estimate
-from coteach.estimate.warm_up import Network, WarmUp, warm_up, warm_up_config
+from coteach.estimate.correction import corrected
+from coteach.estimate.halves import Network, Weights, sha256_of
+from coteach.estimate.warm_up import WarmUp, warm_up, warm_up_config
 from coteach.noise import Draw
 from coteach.results.folder import RunFolder
 from coteach.results.run import Progress, Result, Runner, whole
@@ -26,9 +30,11 @@ class Prepared:
     """A run that is ready to start."""
 
     config: Config
-    """With the estimated rate as tau, where the method has one, and the warm-up's weights by their hash."""
+    """With the estimated rate as tau, where the method has one, and the weights to start with by their hash."""
     estimate: Estimate
     warm_up: WarmUp
+    initial: tuple[Weights, ...]
+    """What the networks start with: the warm-up's weights, corrected where the method selects by loss."""
 
 
 def prepare(
@@ -49,34 +55,28 @@ def prepare(
     """
     # A folder is named after the sources too; without one, a network may have been typed into a notebook.
     first = warm_up_config(settled(config, device) if out is None else whole(config, device, network), len(draw.noisy))
-
-    def train(folder: Path | None) -> WarmUp:
-        return warm_up(
-            first,
-            dataset,
-            draw,
-            device=device,
-            network=network,
-            folder=folder,
-            checkpoint_every=checkpoint_every,
-            on_progress=on_progress,
-        )
-
-    if out is None:
-        warmed = train(None)
-    else:
-        folder = RunFolder(out / "warm-ups" / replace(first, method="warm-up").name)
-        with folder.claimed():
-            warmed = train(folder.path)
-    found = estimate(warmed.scores, draw.noisy, config.order_seed)
-    on_message(said(found))
-    for warning in found.warnings:
-        on_message(f"not sure: {warning}")
-    settings = dict(config.settings)
-    if "tau" in settings:
-        settings["tau"] = round(min(found.rate, MOST), 4)
-    started = replace(config, settings=settings, inputs=replace(config.inputs, warm_up_sha256=warmed.sha256))
-    return Prepared(started, found, warmed)
+    folder = None if out is None else RunFolder(out / "warm-ups" / replace(first, method="warm-up").name)
+    how: dict[str, Any] = {
+        "device": device,
+        "network": network,
+        "folder": None if folder is None else folder.path,
+        "checkpoint_every": checkpoint_every,
+        "on_progress": on_progress,
+    }
+    with nullcontext() if folder is None else folder.claimed():
+        warmed = warm_up(first, dataset, draw, **how)
+        found = estimate(warmed.scores, draw.noisy, config.order_seed)
+        on_message(said(found))
+        for warning in found.warnings:
+            on_message(f"not sure: {warning}")
+        settings, initial = dict(config.settings), warmed.weights
+        if "tau" in settings:
+            settings["tau"] = round(min(found.rate, MOST), 4)
+        if config.correction_epochs and "schedule" in settings and found.trusted:
+            initial = corrected(first, warmed, found.suggested, dataset, epochs=config.correction_epochs, **how)
+            settings["schedule"] = "constant"  # these networks know already which losses are small
+    started = replace(config, settings=settings, inputs=replace(config.inputs, warm_up_sha256=sha256_of(initial)))
+    return Prepared(started, found, warmed, initial)
 
 
 def run_estimated(
@@ -106,7 +106,7 @@ def run_estimated(
     if rate is not None and "tau" in started.settings:
         started = replace(started, settings={**started.settings, "tau": rate})
     labels = draw if config.noise == "labels" else None
-    result = runner.run(started, dataset=dataset, labels=labels, network=network, initial=prepared.warm_up.weights)
+    result = runner.run(started, dataset=dataset, labels=labels, network=network, initial=prepared.initial)
     return result, prepared
 
 

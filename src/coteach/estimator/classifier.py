@@ -19,7 +19,7 @@ from coteach.audit.suspects import Evidence, suspects
 from coteach.config import Config
 from coteach.data import Dataset
 from coteach.errors import DataError, SettingError
-from coteach.estimate.warm_up import Network
+from coteach.estimate.halves import Network
 from coteach.estimator.exact import exact_probabilities, kept_model
 from coteach.estimator.in_memory import InMemory, Trained
 from coteach.methods import catalogue

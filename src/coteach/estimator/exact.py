@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from coteach.config import Config
 from coteach.data import Dataset
-from coteach.estimate.warm_up import Network
+from coteach.estimate.halves import Network
 from coteach.model.trained import Ensemble, Model
 from coteach.results.weights import Description
 from coteach.samples import as_input

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from coteach.config import Config
 from coteach.data import Dataset
+from coteach.estimate.halves import InterruptedWarmUp, Network
 from coteach.estimate.prepare import Prepared, prepare
-from coteach.estimate.warm_up import InterruptedWarmUp, Network
 from coteach.methods import catalogue
 from coteach.methods.two_stage import TwoStageMethod
 from coteach.noise import Draw
@@ -74,7 +74,7 @@ class InMemory:
                 half_warm = self._trainer(config, draw, stopped.weights).networks[: len(stopped.weights)]
                 where = f"stopped as asked in the warm-up, after epoch 0 of {config.epochs}"
                 return Trained(config, half_warm, [], {}, None, [f"{where}: the noise rate is not estimated"])
-            config, initial = prepared.config, prepared.warm_up.weights
+            config, initial = prepared.config, prepared.initial
             said += self._doubts(prepared)
         if self.rate is not None and "tau" in config.settings:
             config = replace(config, settings={**config.settings, "tau": self.rate})

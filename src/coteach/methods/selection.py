@@ -55,6 +55,11 @@ def authors_keep_share(epoch: Tensor, tau: float, t_k: int, c: float) -> Tensor:
     return 1 - torch.where(epoch <= t_k, climbing, tau)
 
 
+def constant_keep_share(epoch: Tensor, tau: float, t_k: int, c: float) -> Tensor:
+    """1 - tau in every epoch, for networks that are not new."""
+    return 1 - tau * torch.ones_like(epoch, dtype=torch.float64)
+
+
 def keep_count(share: Tensor, size: int | Tensor, *, up: bool = True) -> Tensor:
     """How many of `size` samples a share is: the smallest integer not below it, or the largest not above."""
     slack = 1e-9 * size  # 0.8 * 10 may come out as 8.000000000000002

@@ -8,12 +8,15 @@ from coteach.errors import SettingError
 from coteach.methods.base import Method
 from coteach.methods.selection import (
     authors_keep_share,
+    constant_keep_share,
     keep_count,
     keep_share,
     mean_over,
     small_loss,
     small_loss_within,
 )
+
+_SCHEDULES = {"text": keep_share, "authors": authors_keep_share, "constant": constant_keep_share}
 
 
 class SmallLossMethod(Method):
@@ -25,8 +28,8 @@ class SmallLossMethod(Method):
     """Epochs over which the dropped share grows to tau."""
     c: float = 1.0
     """Exponent of the growth: below 1 drops more at first, above 1 less."""
-    schedule: Literal["text", "authors"] = "text"
-    """R(T) as the paper's text has it, or as the authors' program computes it."""
+    schedule: Literal["text", "authors", "constant"] = "text"
+    """R(T) as the paper's text has it, as the authors' program computes it, or 1 - tau from the first epoch on."""
     rounding: Literal["up", "down"] = "up"
     """Rounding of the number kept: up by Algorithm 1, down in the authors' program."""
     divide_again: bool = False
@@ -47,7 +50,7 @@ class SmallLossMethod(Method):
 
     def easy(self, losses: Tensor, labels: Tensor, epoch: Tensor) -> Tensor:
         """A mask of the R(T) |D| samples of a batch that a network finds easy."""
-        share = (keep_share if self.schedule == "text" else authors_keep_share)(epoch, self.tau, self.t_k, self.c)
+        share = _SCHEDULES[self.schedule](epoch, self.tau, self.t_k, self.c)
         up = self.rounding == "up"
         if self.balanced:
             return small_loss_within(losses, labels, share, up=up)
