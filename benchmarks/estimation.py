@@ -15,10 +15,12 @@ import numpy as np
 import torch
 
 from benchmarks.own_data import Cells, asking
+from coteach.config import Config
 from coteach.data import Dataset
 from coteach.estimate.prepare import Prepared, prepare
 from coteach.noise import Draw
 from coteach.recipes import recipe
+from coteach.training.arithmetic import switches
 from coteach.training.device import choose_device, kept_random_state, set_threads
 from coteach.training.setup import make_trainer
 
@@ -31,9 +33,15 @@ def given(dataset: Dataset, draw: Draw) -> tuple[Dataset, Draw]:
     return replace(dataset, y_train=draw.noisy), Draw(draw.noisy, draw.noisy, np.eye(dataset.classes), 0)
 
 
+def config_of(dataset: Dataset, method: str, seed: int, name: str = "own", **changes: Any) -> Config:
+    """The small CNN in fp32, also on a GPU: the numbers are to be the CPU's."""
+    how = {"network": "small-cnn", "guard": "off", "precision": "fp32", "compile": False} | changes
+    return recipe(dataset, method=method, name=name, seed=seed, **how)
+
+
 def prepared(dataset: Dataset, draw: Draw, method: str, seed: int) -> tuple[Prepared, Dataset, Draw]:
     dataset, labels = given(dataset, draw)
-    config = recipe(dataset, method=method, network="small-cnn", name="own", seed=seed, guard="off")
+    config = config_of(dataset, method, seed)
     return prepare(config, dataset, labels, device=DEVICE), dataset, labels
 
 
@@ -49,9 +57,9 @@ def estimated(dataset: Dataset, draw: Draw, seed: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def accuracy(config: Any, dataset: Dataset, labels: Draw, initial: Any = ()) -> float:
+def accuracy(config: Config, dataset: Dataset, labels: Draw, initial: Any = ()) -> float:
     """Mean test accuracy of the last five epochs, in percent."""
-    with kept_random_state(DEVICE):
+    with switches(config, DEVICE), kept_random_state(DEVICE):
         trainer = make_trainer(config, dataset, labels, device=DEVICE, initial=initial)
         found = []
         while trainer.epoch <= config.epochs:
@@ -64,10 +72,8 @@ def accuracy(config: Any, dataset: Dataset, labels: Draw, initial: Any = ()) -> 
 def trained(dataset: Dataset, draw: Draw, seed: int) -> dict[str, Any]:
     found, data, labels = prepared(dataset, draw, "co-teaching", seed)
     true = replace(found.config, settings={**found.config.settings, "tau": round(draw.rate, 4)})
-    plain = recipe(data, method="standard", network="small-cnn", name="own", seed=seed, guard="off")
-    paper = recipe(
-        data, method="co-teaching", network="small-cnn", name="small", seed=seed, tau=round(draw.rate, 4), epochs=100
-    )
+    plain = config_of(data, "standard", seed)
+    paper = config_of(data, "co-teaching", seed, "small", tau=round(draw.rate, 4), epochs=100)
     return {
         "true": draw.rate,
         "rate": found.estimate.rate,
@@ -97,7 +103,8 @@ def show_estimates(cells: Cells) -> None:
 
 
 def show_accuracy(cells: Cells) -> None:
-    names = [name for name in cells.found[0] if name not in ("data", "noise", "seed", "true", "rate")]
+    told = ("data", "noise", "seed", "true", "rate", "device", "commit")
+    names = [name for name in cells.found[0] if name not in told]
     print(f"| data | noise | n | {' | '.join(names)} |\n|---|---|---:|{'---:|' * len(names)}")
     for (data, noise), group in cells.groups("data", "noise"):
         values = [f"{np.mean([c[n] for c in group]):.2f}" if n in group[0] else "" for n in names]

@@ -52,8 +52,8 @@ class Cells:
 
     def measure(self, key: dict[str, Any], work: Callable[[], dict[str, Any]]) -> None:
         if not any(key.items() <= cell.items() for cell in self.found):
-            self.found.append(key | work())
             made = environment(choose_device("auto"))
+            self.found.append(key | work() | {name: made[name] for name in ("device", "commit")})
             write_over(self.path, json.dumps({"environment": made, "cells": self.found}, indent=1) + "\n")
 
     def measure_all(
