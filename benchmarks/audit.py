@@ -61,7 +61,7 @@ def coteach(dataset: Dataset, labels: Draw, seed: int) -> tuple[Floats, NDArray[
     config = recipe(dataset, network="small-cnn", name="audit", seed=seed)
     ready = prepare(config, dataset, labels, device=DEVICE)
     with kept_random_state(DEVICE):
-        trainer = make_trainer(ready.config, dataset, labels, device=DEVICE, initial=ready.warm_up.weights)
+        trainer = make_trainer(ready.config, dataset, labels, device=DEVICE, initial=ready.initial)
         while trainer.epoch <= config.epochs:
             for _ in trainer.run_epoch():
                 pass

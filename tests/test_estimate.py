@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 
 from coteach.data import load
-from coteach.errors import DataError
+from coteach.errors import DataError, SettingError
+from coteach.estimate import correction
 from coteach.estimate.combined import estimate
 from coteach.estimate.estimators import (
     confident_joint,
@@ -26,13 +27,14 @@ from coteach.estimate.estimators import (
 )
 from coteach.estimate.halves import halves_of, sha256_of
 from coteach.estimate.latent import Scores, latent_classes, named
-from coteach.estimate.prepare import prepare
+from coteach.estimate.prepare import prepare, worth_learning
 from coteach.estimate.warm_up import WarmUp, warm_up, warm_up_config
 from coteach.nets import build
 from coteach.noise import corrupt, pair, symmetric
 from coteach.recipes import recipe
 from coteach.results.run import InterruptedRun
 from coteach.samples import as_input
+from coteach.training.setup import make_trainer
 
 CPU = torch.device("cpu")
 
@@ -212,8 +214,28 @@ def test_the_networks_learn_what_the_estimate_suggests():
     before, _ = right(ready.warm_up.weights, dataset, config)
     after, two = right(ready.initial, dataset, config)
     assert after > before + 0.1
-    assert two  # each has learned from its own half
+    assert two
     assert ready.config.settings["schedule"] == "constant"
+
+
+@pytest.mark.parametrize(("method", "networks"), [("co-teaching", 2), ("mentornet", 1)])
+def test_each_network_learns_the_suggestions_for_its_own_half(noisy_digits, monkeypatch, method, networks):
+    config, dataset, draw = noisy_digits
+    config = recipe("digits", noise="symmetric", rate=0.3, name="own", method=method, max_steps=6)
+    asked = []
+
+    def spy(*args, **more):
+        asked.append((args[2].noisy, more["rows"], more["initial"]))
+        return make_trainer(*args, **more)
+
+    monkeypatch.setattr(correction, "make_trainer", spy)
+    ready = prepare(config, dataset, draw, device=CPU)
+    half = halves_of(draw.noisy, config.order_seed)
+    assert len(asked) == len(ready.initial) == networks
+    for h, (labels, rows, initial) in enumerate(asked):
+        assert (labels == ready.estimate.suggested).all()
+        assert (rows == np.flatnonzero(half == h)).all()
+        assert initial == [ready.warm_up.weights[h]]
 
 
 def test_who_is_not_corrected(noisy_digits):
@@ -225,9 +247,35 @@ def test_who_is_not_corrected(noisy_digits):
         prepare(replace(config, correction_epochs=0), dataset, draw, device=CPU),
         prepare(plain, dataset, draw, device=CPU),  # it does not select by loss
         prepare(replace(config, batch_size=32), few, labels, device=CPU),  # its estimate is not to be trusted
+        prepare(config, dataset, draw, rate=0.05, device=CPU),  # it would be corrected by other labels than it drops
     ):
-        assert sha256_of(ready.initial) == ready.warm_up.sha256
+        assert sha256_of(ready.initial) == ready.warm_up.sha256 == ready.config.inputs.warm_up_sha256
         assert ready.config.settings.get("schedule", "text") == "text"
+        assert ready.config.correction_epochs == 0
+    known = prepare(config, dataset, draw, rate=0.3, device=CPU)
+    assert (known.config.settings["tau"], known.config.settings["schedule"]) == (0.3, "constant")
+
+
+def test_no_correction_that_loses_a_class(noisy_digits):
+    config, dataset, draw = noisy_digits
+    found = prepare(config, dataset, draw, device=CPU).estimate
+    assert worth_learning(found, draw, None)
+    member = found.member.copy()
+    member[found.suggested == 8] = np.eye(10)[3]
+    assert not worth_learning(replace(found, member=member), draw, None)
+
+
+def test_a_config_names_a_correction_only_where_it_can_be_made():
+    """So that runs without one keep the names that they had."""
+    own = {"noise": "symmetric", "rate": 0.3, "name": "own"}
+    assert recipe("digits", **own).correction_epochs == 2
+    for change in ({"method": "standard"}, {"tau": 0.2}):
+        assert recipe("digits", **own, **change).correction_epochs == 0
+        with pytest.raises(SettingError, match="correction_epochs cannot do anything"):
+            recipe("digits", **own, **change, correction_epochs=1)
+    audit = recipe("digits", noise="symmetric", rate=0.3, name="audit")
+    firsts = {warm_up_config(config, 1437).name for config in (recipe("digits", **own), audit)}
+    assert len(firsts) == 1  # an audit and a training share their warm-up
 
 
 def test_a_correction_that_is_interrupted_ends_the_same(noisy_digits, tmp_path):
@@ -242,19 +290,39 @@ def test_a_correction_that_is_interrupted_ends_the_same(noisy_digits, tmp_path):
                 os.kill(os.getpid(), signal.SIGINT)
 
     for _ in range(2):
-        with pytest.raises(InterruptedRun, match="stopped in the correction and saved in"):
+        with pytest.raises(InterruptedRun, match="stopped in the correction and saved in") as stopped:
             prepare(config, dataset, draw, device=CPU, out=tmp_path, on_progress=stop_now_and_then)
+        assert stopped.value.prepared.estimate.rate == whole.estimate.rate
+        assert len(stopped.value.prepared.initial) == 2
     assert {progress.config.method for progress in at} == {"correction 1 of 2", "correction 2 of 2"}
     for _ in range(2):  # to the end, and then found
         again = prepare(config, dataset, draw, device=CPU, out=tmp_path, on_progress=stop_now_and_then)
         assert again.config.inputs.warm_up_sha256 == whole.config.inputs.warm_up_sha256
         steps = len(at)
     assert len(at) == steps == 20  # two epochs of five steps in each half, none of them twice
-    (file,) = tmp_path.glob("warm-ups/*/corrected-*/*")
-    assert file.name == "weights.safetensors"
-    file.write_bytes(b"torn")
+    suggested, weights = sorted(tmp_path.glob("warm-ups/*/corrected-*/*"))
+    assert (suggested.name, weights.name) == ("suggested.npy", "weights.safetensors")
+    weights.write_bytes(b"torn")
     with pytest.raises(DataError, match="delete the folder"):
         prepare(config, dataset, draw, device=CPU, out=tmp_path)
+
+
+def test_a_correction_that_is_killed_goes_on_from_its_checkpoint(noisy_digits, tmp_path):
+    config, dataset, draw = noisy_digits
+    whole = prepare(config, dataset, draw, device=CPU)
+    at = []
+
+    def die(progress):
+        if progress.config.method == "correction 2 of 2":
+            at.append(progress)
+            if len(at) == 4:
+                raise MemoryError  # not a stop that somebody asked for: nothing is saved on the way out
+
+    how = {"device": CPU, "out": tmp_path, "checkpoint_every": 0.0, "on_progress": die}
+    with pytest.raises(MemoryError):
+        prepare(config, dataset, draw, **how)
+    assert prepare(config, dataset, draw, **how).config.inputs == whole.config.inputs
+    assert len(at) == 4 + 10 - 3 + 1  # the fourth step was not saved yet; one more says that it is over
 
 
 def test_the_command_says_it(cli):

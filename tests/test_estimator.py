@@ -343,6 +343,17 @@ def test_ctrl_c_in_the_warm_up(pressed, step, networks):
     assert step == 3 or model.score(x, y) > 0.9
 
 
+def test_ctrl_c_in_the_correction(pressed):
+    """After the two warm-ups of 60 steps come two corrections of 4."""
+    x, y = make_blobs(n_samples=48, centers=[[-2, -2], [2, 2]], cluster_std=0.5, random_state=0)
+    with pytest.warns(UserWarning, match="stopped as asked after epoch 0 of 20: the model works as it is"):
+        model = NoisyLabelClassifier(module=pressed(122), random_state=0, lr=0.02).fit(x, y)
+    assert len(model.model_.ensemble.networks) == 2
+    assert model.n_iter_ == 0
+    assert model.estimate_.rate == model.noise_rate_
+    assert model.score(x, y) > 0.9
+
+
 def test_a_polite_kill_ends_the_program(pressed, monkeypatch):
     heard = []
     before = signal.getsignal(signal.SIGTERM)

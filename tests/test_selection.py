@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coteach.methods.selection import (
+    _smaller,
     authors_keep_share,
     constant_keep_share,
     keep_count,
@@ -86,3 +87,10 @@ def test_per_sample_loss_against_the_definition():
 def test_a_constant_share_is_the_last_one_of_the_paper_s():
     for epoch in (1, 2, 100):
         assert constant_keep_share(torch.tensor(epoch), 0.3, 10, 1.0) == keep_share(torch.tensor(11), 0.3, 10, 1.0)
+
+
+@pytest.mark.parametrize("values", [[0.3, 0.1, 0.2, 0.1, 0.1], [1.0, math.inf, 0.5, -0.0, 0.0, math.inf, math.nan]])
+def test_counting_ranks_as_sorting_does(values):
+    """Sorting is what a CPU does, counting a GPU."""
+    found = torch.tensor(values)
+    assert _smaller(found).sum(1).tolist() == found.argsort(stable=True).argsort().tolist()

@@ -104,7 +104,7 @@ class Config:
     loss on it."""
     correction_epochs: int = 0
     """Where the noise rate is estimated, and the method selects by loss: epochs in which the networks learn the labels
-    that the estimate suggests, after the warm-up and before the method starts."""
+    that the estimate suggests, after the warm-up. The method then leaves out the share tau from its first epoch on."""
     guard: Literal["off", "warn", "stop"] = "off"
     """What to do when training has collapsed: a class is not picked any more, or the networks are the same. (A loss
     that is not a number always stops it.)"""

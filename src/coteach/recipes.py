@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from coteach.config import Config, Inputs, Source, config_fields
 from coteach.data import CATALOGUE, Dataset, load_source, version_of
 from coteach.errors import SettingError, unknown
-from coteach.fields import checked
+from coteach.fields import Field, checked
 from coteach.methods import catalogue
 from coteach.noise import KINDS, Draw, load_draw, read_matrix
 
@@ -79,6 +79,11 @@ def recipe(
     if label == "cifar100":
         values["filter_outliers"] = False
     values = {key: value for key, value in values.items() if key in config_fields() or key in settings} | changes
+    if values.get("correction_epochs") and ("tau" in changes or not _selects_by_loss(settings)):
+        if "correction_epochs" in changes:
+            why = "the noise rate is given" if "tau" in changes else f"{method} does not select by loss"
+            raise SettingError(f"correction_epochs cannot do anything, for {why}: leave it out")
+        values["correction_epochs"] = 0
     for key in values:
         if key not in config_fields() and key not in settings:
             raise unknown("setting", key, [*config_fields(), *settings], f"the method is {method}")
@@ -105,6 +110,11 @@ def stage_one_of(config: Config) -> Config | None:
     if kind is None:
         return None
     return replace(config, method="standard", settings={}, hold_out=0.1 if kind == "early" else config.hold_out)
+
+
+def _selects_by_loss(settings: Mapping[str, Field]) -> bool:
+    """Whether these are the settings of a method that leaves out the samples of large loss, from the start if asked."""
+    return "tau" in settings and "schedule" in settings and "constant" in get_args(settings["schedule"].type)
 
 
 def default_network(shape: tuple[int, ...]) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,8 @@ def main(argv: list[str]) -> int:
     if auto is None:
         auto = config.inputs.data_sha256 is not None and noise == "none" and "tau" not in wants
     auto = auto and "tau" in config.settings
+    if not auto and wants.get("correction_epochs"):
+        raise SettingError("correction_epochs needs an estimate to correct by: add --noise-rate auto, or leave it out")
 
     from coteach.analysis.numbers import LAST_TEN, cell, label_precision, test_accuracy
     from coteach.progress import RunProgress
@@ -93,7 +95,7 @@ def main(argv: list[str]) -> int:
             draw = draw_labels(config, dataset, saved_labels(noise))
             result, _ = run_estimated(runner, config, dataset, draw)
         else:
-            result = runner.run(config, labels=saved_labels(noise))
+            result = runner.run(replace(config, correction_epochs=0), labels=saved_labels(noise))
     accuracy = LAST_TEN(result.epochs, test_accuracy)
     precision = LAST_TEN(result.epochs, label_precision)
     if where.json:

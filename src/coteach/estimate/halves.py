@@ -24,7 +24,7 @@ WEIGHTS = "weights.safetensors"
 
 
 class InterruptedWarmUp(InterruptedRun):
-    """Stopped from outside before the networks were warm."""
+    """Stopped from outside before the networks were ready to start."""
 
     weights: tuple[Weights, ...] = ()
     """Of each half's network, as far as it came; only the first half's if the other's has not finished an epoch."""
@@ -47,11 +47,11 @@ def bytes_of(weights: tuple[Weights, ...]) -> bytes:
 
 def read_weights(path: Path) -> tuple[Weights, ...]:
     """The weights in a file of `bytes_of`."""
-    weights: tuple[Weights, ...] = ({}, {})
+    weights: dict[int, Weights] = {}
     for name, value in safetensors.torch.load_file(path).items():
         half, _, rest = name.partition(".")
-        weights[int(half)][rest] = value
-    return weights
+        weights.setdefault(int(half), {})[rest] = value
+    return tuple(weights[half] for half in sorted(weights))
 
 
 def sha256_of(weights: tuple[Weights, ...]) -> str:
@@ -102,37 +102,44 @@ def train_halves(
     begin: Callable[[int], Half],
     title: str,
     *,
+    count: int = 2,
     folder: Path | None,
     checkpoint_every: float,
     on_progress: Callable[[Progress], None],
 ) -> list[dict[str, Any]]:
-    """What each half came to; `begin` starts one, and `title` is what the progress calls it.
+    """What each half came to, or the first of them; `begin` starts one, `title` is what the progress calls it.
 
     With a folder it is saved there now and then and goes on from there; the checkpoints are the caller's to remove.
     """
     saved = _Saved(folder, checkpoint_every)
     with stop_requests() as stop:
-        for h in range(len(saved.done), 2):
+        for h in range(len(saved.done), count):
             now = begin(h)
             saved.restore(now)
             trainer = now.trainer
-            shown = replace(trainer.config, method=f"{title} {h + 1} of 2")
+            shown = replace(trainer.config, method=f"{title} {h + 1} of {count}")
             while not now.over:
                 for _ in trainer.run_epoch():
                     on_progress(Progress(shown, trainer.epoch, trainer.steps_done, trainer.steps_per_epoch))
                     if folder is not None and (stop.is_set() or saved.due):
                         saved.save(now)
                     if stop.is_set():
-                        stopped = InterruptedWarmUp(
-                            f"stopped in the {title}{saved.where}: run the same command again to go on"
-                        )
-                        done = tuple(part["weights"] for part in saved.done)
-                        stopped.weights = (*done, now.weights) if now.begun or not done else done
-                        raise stopped
+                        raise _stopped(title, saved, now)
                 now.finish_epoch()
             on_progress(Progress(shown, trainer.epoch, 0, trainer.steps_per_epoch, over=True))
             saved.done.append(now.result())
+        if stop.is_set():  # asked for while the last half was ending
+            saved.save()
+            raise _stopped(title, saved)
     return saved.done
+
+
+def _stopped(title: str, saved: "_Saved", now: Half | None = None) -> InterruptedWarmUp:
+    error = InterruptedWarmUp(f"stopped in the {title}{saved.where}: run the same command again to go on")
+    error.weights = tuple(part["weights"] for part in saved.done)
+    if now is not None and (now.begun or not error.weights):
+        error.weights += (now.weights,)
+    return error
 
 
 class _Saved:
@@ -157,9 +164,10 @@ class _Saved:
             now.load_state(self._state["half"])
             self._state["half"] = {}
 
-    def save(self, now: Half) -> None:
-        """Write a checkpoint."""
-        now.trainer.check()  # a state with NaN in it must not replace a good one
+    def save(self, now: Half | None = None) -> None:
+        """Write a checkpoint, with the half that is under way."""
+        if now is not None:
+            now.trainer.check()  # a state with NaN in it must not replace a good one
         if self._checkpoints is not None:
-            self._checkpoints.save({"done": self.done, "half": now.state()})
+            self._checkpoints.save({"done": self.done, "half": {} if now is None else now.state()})
         self._last = time.monotonic()

@@ -6,14 +6,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from coteach.config import Config
 from coteach.data import Dataset
 from coteach.estimate.combined import Estimate, estimate
 from coteach.estimate.correction import corrected
-from coteach.estimate.halves import Network, Weights, sha256_of
+from coteach.estimate.halves import InterruptedWarmUp, Network, Weights, sha256_of
 from coteach.estimate.warm_up import WarmUp, warm_up, warm_up_config
+from coteach.methods import catalogue
 from coteach.noise import Draw
 from coteach.results.folder import RunFolder
 from coteach.results.run import Progress, Result, Runner, whole
@@ -23,6 +25,8 @@ from coteach.training.setup import threads_that_pay
 
 MOST = 0.95
 """However many labels are wrong, some samples must be left to learn from."""
+LEFT = 0.2
+"""Of as many labels as a class is given, this share at least must be suggested: else the estimate has lost it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +34,21 @@ class Prepared:
     """A run that is ready to start."""
 
     config: Config
-    """With the estimated rate as tau, where the method has one, and the weights to start with by their hash."""
+    """With the estimated rate as tau, where the method has one, and the weights to start with by their hash. With a
+    correction, R(T) is constant; without one, `correction_epochs` is 0."""
     estimate: Estimate
     warm_up: WarmUp
     initial: tuple[Weights, ...]
-    """What the networks start with: the warm-up's weights, corrected where the method selects by loss."""
+    """What the networks start with: the warm-up's weights, corrected where the config asks for it."""
+
+
+class InterruptedCorrection(InterruptedWarmUp):
+    """Stopped from outside after the estimate."""
+
+    def __init__(self, line: str, prepared: Prepared) -> None:
+        super().__init__(line)
+        self.prepared = prepared
+        """As far as it came."""
 
 
 def prepare(
@@ -43,6 +57,7 @@ def prepare(
     draw: Draw,
     *,
     device: torch.device,
+    rate: float | None = None,
     out: Path | None = None,
     network: Network | None = None,
     checkpoint_every: float = 30.0,
@@ -51,7 +66,8 @@ def prepare(
 ) -> Prepared:
     """Estimate the noise rate of the labels that a config trains on, and put it into the config.
 
-    With `out`, the warm-up has a folder there, goes on where it stopped, and is found when it is done.
+    `rate` takes the estimate's place there, if it is known. With `out`, the warm-up has a folder there, goes on where
+    it stopped, and is found when it is done.
     """
     # A folder is named after the sources too; without one, a network may have been typed into a notebook.
     first = warm_up_config(settled(config, device) if out is None else whole(config, device, network), len(draw.noisy))
@@ -63,20 +79,49 @@ def prepare(
         "checkpoint_every": checkpoint_every,
         "on_progress": on_progress,
     }
-    with nullcontext() if folder is None else folder.claimed():
+    with nullcontext() if folder is None else folder.claimed(on_wait=on_message):
         warmed = warm_up(first, dataset, draw, **how)
-        found = estimate(warmed.scores, draw.noisy, config.order_seed)
-        on_message(said(found))
-        for warning in found.warnings:
-            on_message(f"not sure: {warning}")
-        settings, initial = dict(config.settings), warmed.weights
-        if "tau" in settings:
-            settings["tau"] = round(min(found.rate, MOST), 4)
-        if config.correction_epochs and "schedule" in settings and found.trusted:
-            initial = corrected(first, warmed, found.suggested, dataset, epochs=config.correction_epochs, **how)
-            settings["schedule"] = "constant"  # these networks know already which losses are small
-    started = replace(config, settings=settings, inputs=replace(config.inputs, warm_up_sha256=sha256_of(initial)))
-    return Prepared(started, found, warmed, initial)
+    found = estimate(warmed.scores, draw.noisy, config.order_seed)
+    on_message(said(found))
+    for warning in found.warnings:
+        on_message(f"not sure: {warning}")
+    settings = dict(config.settings)
+    if "tau" in settings:
+        settings["tau"] = round(min(found.rate, MOST), 4) if rate is None else rate
+    corrects = config.correction_epochs > 0 and settings.get("schedule") == "text" and worth_learning(found, draw, rate)
+    started = replace(config, settings=settings, correction_epochs=config.correction_epochs if corrects else 0)
+    if not corrects:
+        return Prepared(_starting_from(started, warmed.weights), found, warmed, warmed.weights)
+    settings["schedule"] = "constant"  # these networks will know which losses are small
+    on_message("the networks learn the suggested labels first; then R(T) is 1 - tau from the first epoch")
+    try:
+        with nullcontext() if folder is None else folder.claimed(on_wait=on_message):
+            initial = corrected(
+                replace(first, correction_epochs=config.correction_epochs),
+                warmed,
+                found.suggested,
+                dataset,
+                networks=catalogue.load(config.method).networks,
+                **how,
+            )
+    except InterruptedWarmUp as stopped:
+        initial = stopped.weights + warmed.weights[len(stopped.weights) :]
+        raise InterruptedCorrection(str(stopped), Prepared(started, found, warmed, initial)) from stopped
+    return Prepared(_starting_from(started, initial), found, warmed, initial)
+
+
+def worth_learning(found: Estimate, draw: Draw, rate: float | None) -> bool:
+    """Whether networks should learn what an estimate suggests.
+
+    Not if it is in doubt, contradicts the rate that is known, or would make a class all but vanish.
+    """
+    given, left = (np.bincount(y, minlength=len(found.matrix)) for y in (draw.noisy, found.suggested))
+    fits = rate is None or found.low <= rate <= found.high
+    return found.trusted and fits and bool((left >= LEFT * given).all())
+
+
+def _starting_from(config: Config, weights: tuple[Weights, ...]) -> Config:
+    return replace(config, inputs=replace(config.inputs, warm_up_sha256=sha256_of(weights)))
 
 
 def run_estimated(
@@ -96,17 +141,15 @@ def run_estimated(
             dataset,
             draw,
             device=choose_device(runner.device),
+            rate=rate,
             out=runner.out,
             network=network,
             checkpoint_every=runner.checkpoint_every,
             on_progress=runner.on_progress,
             on_message=runner.on_message,
         )
-    started = prepared.config
-    if rate is not None and "tau" in started.settings:
-        started = replace(started, settings={**started.settings, "tau": rate})
     labels = draw if config.noise == "labels" else None
-    result = runner.run(started, dataset=dataset, labels=labels, network=network, initial=prepared.initial)
+    result = runner.run(prepared.config, dataset=dataset, labels=labels, network=network, initial=prepared.initial)
     return result, prepared
 
 

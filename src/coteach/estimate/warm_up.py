@@ -162,7 +162,8 @@ def warm_up(
     With a folder it is saved there now and then, goes on from there, and is found there when it is done.
     """
     found = None if folder is None else WarmUp.load(folder)
-    if found is not None:
+    if folder is not None and found is not None:
+        Checkpoints(folder).remove()  # a kill may have left them
         return found
     y = draw.noisy
     if len(y) < 4:

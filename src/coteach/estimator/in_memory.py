@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from coteach.config import Config
 from coteach.data import Dataset
 from coteach.estimate.halves import InterruptedWarmUp, Network
-from coteach.estimate.prepare import Prepared, prepare
+from coteach.estimate.prepare import InterruptedCorrection, Prepared, prepare
 from coteach.methods import catalogue
 from coteach.methods.two_stage import TwoStageMethod
 from coteach.noise import Draw
@@ -70,13 +70,15 @@ class InMemory:
         if not self._few:
             try:
                 prepared = self._prepare(draw)
+            except InterruptedCorrection as stopped:
+                prepared = stopped.prepared  # the training below will end at once
             except InterruptedWarmUp as stopped:
                 half_warm = self._trainer(config, draw, stopped.weights).networks[: len(stopped.weights)]
                 where = f"stopped as asked in the warm-up, after epoch 0 of {config.epochs}"
                 return Trained(config, half_warm, [], {}, None, [f"{where}: the noise rate is not estimated"])
             config, initial = prepared.config, prepared.initial
             said += self._doubts(prepared)
-        if self.rate is not None and "tau" in config.settings:
+        elif self.rate is not None and "tau" in config.settings:
             config = replace(config, settings={**config.settings, "tau": self.rate})
         trainer, history, stage = self._stages(config, draw, initial, stop)
         if len(history) < config.epochs:
@@ -125,7 +127,15 @@ class InMemory:
         return history
 
     def _prepare(self, draw: Draw) -> Prepared:
-        return prepare(self.config, self.dataset, draw, device=self.device, network=self.network, on_message=self._tell)
+        return prepare(
+            self.config,
+            self.dataset,
+            draw,
+            device=self.device,
+            rate=self.rate,
+            network=self.network,
+            on_message=self._tell,
+        )
 
     def _trainer(
         self,

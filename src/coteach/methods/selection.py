@@ -29,7 +29,8 @@ def small_loss_within(losses: Tensor, labels: Tensor, share: Tensor, *, up: bool
 
 
 def _smaller(losses: Tensor) -> Tensor:
-    """[sample, other]: whether the other goes first, by its loss, of equal losses by its place."""
+    """[sample, other]: whether the other goes first, by its loss, of equal losses by its place; NaN goes last."""
+    losses = losses.nan_to_num(nan=torch.inf, posinf=torch.inf, neginf=-torch.inf)
     place = torch.arange(len(losses), device=losses.device)
     return (losses < losses[:, None]) | ((losses == losses[:, None]) & (place < place[:, None]))
 

@@ -25,7 +25,7 @@ class SmallLossMethod(Method):
     tau: float = 0.0
     """Share of each batch that is dropped in the end; by default the noise rate."""
     t_k: int = 10
-    """Epochs over which the dropped share grows to tau."""
+    """Epochs over which the dropped share grows to tau, unless it is constant."""
     c: float = 1.0
     """Exponent of the growth: below 1 drops more at first, above 1 less."""
     schedule: Literal["text", "authors", "constant"] = "text"
