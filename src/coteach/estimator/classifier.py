@@ -54,7 +54,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     lr : learning rate of Adam.
     balanced : keep a share of each class instead of the whole batch, for data with rare classes.
     hold_out : share of the data to hold out; the epoch with the lowest loss on it, by its labels as given, is kept.
-    settings : further settings of the run or the method, such as {"t_k": 10}; `coteach train --help` explains them.
+    settings : further settings of the run or the method, such as {"dropout": 0.25}; `coteach train --help` explains them.
     device : "auto" takes a GPU when there is one, else the CPU.
     threads : CPU threads; 0 for one a core, None for as many as torch is set to.
     random_state : seed of the weights and of the order of samples; with an int, each fit gives the same.
@@ -154,7 +154,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """What the parameters ask for."""
         more = {} if self.settings is None else self.settings
         if not isinstance(more, Mapping):
-            raise SettingError(f"settings is {more!r}: give a dict, such as {{'t_k': 10}}")
+            raise SettingError(f"settings is {more!r}: give a dict, such as {{'dropout': 0.25}}")
         for name in more:
             if name in _SAID_BY:
                 raise SettingError(f"settings holds {name!r}: {_SAID_BY[name]} says that, leave it out here")
