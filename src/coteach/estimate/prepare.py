@@ -88,11 +88,11 @@ def prepare(
     settings = dict(config.settings)
     if "tau" in settings:
         settings["tau"] = round(min(found.rate, MOST), 4) if rate is None else rate
-    corrects = config.correction_epochs > 0 and settings.get("schedule") == "text" and worth_learning(found, draw, rate)
-    started = replace(config, settings=settings, correction_epochs=config.correction_epochs if corrects else 0)
-    if not corrects:
+    if not config.correction_epochs or settings.get("schedule") != "text" or not worth_learning(found, draw, rate):
+        started = replace(config, settings=settings, correction_epochs=0)
         return Prepared(_starting_from(started, warmed.weights), found, warmed, warmed.weights)
-    settings["schedule"] = "constant"  # these networks will know which losses are small
+    # Networks that have learned from the suggestions know which losses are small.
+    started = replace(config, settings=settings | {"schedule": "constant"})
     on_message("the networks learn the suggested labels first; then R(T) is 1 - tau from the first epoch")
     try:
         with nullcontext() if folder is None else folder.claimed(on_wait=on_message):
