@@ -54,7 +54,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     lr : learning rate of Adam.
     balanced : keep a share of each class instead of the whole batch, for data with rare classes.
     hold_out : share of the data to hold out; the epoch with the lowest loss on it, by its labels as given, is kept.
-    settings : further settings of the run or the method, such as {"dropout": 0.25}; `coteach train --help` explains them.
+    settings : further settings of the run or the method, such as {"dropout": 0.25}: see `coteach train --help`.
     device : "auto" takes a GPU when there is one, else the CPU.
     threads : CPU threads; 0 for one a core, None for as many as torch is set to.
     random_state : seed of the weights and of the order of samples; with an int, each fit gives the same.
