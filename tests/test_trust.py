@@ -1,5 +1,8 @@
 """What guards a training on labels that nobody knows: balanced selection, a guard, and evidence for every sample."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -81,9 +84,12 @@ def test_the_guard_says_which_class_has_vanished(rare_class):
         dataset, noise="symmetric", rate=0.5, noise_seed=2, name="small", epochs=20, t_k=3, guard="stop", tau=0.9
     )
     with pytest.raises(
-        TrainingError, match=r"epoch \d+: network \d picked none of the \d+ samples labelled \d: .*--balanced"
+        TrainingError, match=r"epoch \d+: network \d picked none of the samples labelled \d: it saw \d+; .*--balanced"
     ):
         trained(config, dataset, draw)
+    warned = trained(replace(config, guard="warn"), dataset, draw).warnings
+    assert warned  # each network and class once, however many samples there were
+    assert all(re.fullmatch(r"network \d picked none of the samples labelled \d", kind) for kind in warned)
 
 
 def fixed(shape, classes):
