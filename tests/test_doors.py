@@ -12,6 +12,7 @@ from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import IterableDataset, TensorDataset
 
 import coteach
+from coteach.cli.main import main
 from coteach.data import from_torch, images, load, read_samples
 from coteach.data.holding_out import held_out
 from coteach.errors import CoteachError, DataError, SettingError
@@ -72,6 +73,20 @@ def test_a_folder_with_a_test_set_of_its_own_or_of_another(tmp_path):
     next((tmp_path / "photos/test").iterdir()).rename(tmp_path / "photos/test/nought")
     with pytest.raises(DataError, match=r"'nought' .*, which is no class of the training data: correct it to one of 0"):
         load(tmp_path / "photos")
+
+
+def test_reading_many_images_says_how_far_it_is(tmp_path, monkeypatch, capfd):
+    """In the library's log, which the commands show."""
+    save_digits(tmp_path / "photos", 30)
+    monkeypatch.setattr(images, "_CHUNK", 20)
+    monkeypatch.setattr(images, "_LINE_EVERY", 0.0)
+    words = ["noise", "--data", str(tmp_path / "photos"), "--test-share", "0", "--noise", "symmetric", "--rate", "0.2"]
+    assert main([*words, "--out", str(tmp_path / "labels.npz")]) == 0
+    lines = capfd.readouterr().err.splitlines()
+    assert {"looked at 20 of 30 images", "decoded 20 of 30 images", "decoded 30 of 30 images"} <= set(lines)
+    monkeypatch.setattr(images, "_LINE_EVERY", 10.0)
+    assert main([*words, "--out", str(tmp_path / "again.npz")]) == 0
+    assert "images" not in capfd.readouterr().err  # what is quick needs no words
 
 
 def test_what_cannot_be_read_is_left_out_and_named(tmp_path):

@@ -1,6 +1,7 @@
 """The front door: which command was asked for, and what an error or an interruption looks like."""
 
 import importlib
+import logging
 import os
 import signal
 import sys
@@ -41,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if arguments is None else arguments)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends like Ctrl-C
+    _show_log(quiet="--quiet" in argv)
     try:
         return _dispatch(argv)
     except CoteachError as error:
@@ -55,6 +57,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"coteach: {error.strerror or error}: {error.filename or 'standard output'}", file=sys.stderr)
         return 1
+
+
+def _show_log(*, quiet: bool) -> None:
+    """What the library says in its log while it reads large data, as plain lines on standard error."""
+    log = logging.getLogger("coteach")
+    log.handlers = [logging.StreamHandler()]
+    log.setLevel(logging.WARNING if quiet else logging.INFO)
 
 
 def _dispatch(argv: list[str]) -> int:

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import logging
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +23,8 @@ SIZE = 32
 _LARGEST_OWN_SIZE = 64
 _GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "F")
 _CHUNK = 1024  # images that are decoded before they are written
+_LINE_EVERY = 10.0  # seconds
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -55,7 +59,7 @@ def is_image(path: Path | str) -> bool:
 
 def headers(paths: Sequence[Path]) -> list[Header | None]:
     """What each file says of itself; None for one that is no image. Reads only the files' first bytes."""
-    return [header for chunk in _chunks(paths) for header in _in_threads(_header, chunk)]
+    return list(_each(_header, paths, "looked at"))
 
 
 def form_of(found: Sequence[Header], size: int = 0) -> Form:
@@ -163,8 +167,7 @@ def _decoded(paths: Sequence[Path], form: Form) -> Iterator[NDArray[np.uint8] | 
         except Exception:  # damaged bytes can make a decoder fail in any way it knows
             return None
 
-    for chunk in _chunks(paths):
-        yield from _in_threads(attempt, chunk)
+    return _each(attempt, paths, "decoded")
 
 
 def _header(path: Path) -> Header | None:
@@ -177,11 +180,16 @@ def _header(path: Path) -> Header | None:
         return None
 
 
-def _chunks(paths: Sequence[Path]) -> Iterator[Sequence[Path]]:
-    return (paths[start : start + _CHUNK] for start in range(0, len(paths), _CHUNK))
+def _each(work: Callable[[Path], T], paths: Sequence[Path], done: str) -> Iterator[T]:
+    """The work on each path, in their order; a line of the log says now and then how far it is.
 
-
-def _in_threads(work: Callable[[Path], T], paths: Sequence[Path]) -> list[T]:
-    """The work on each path, in their order; decoding leaves Python alone, so that threads do it at once."""
+    Decoding leaves Python alone, so that threads do it at once.
+    """
+    last_line = time.monotonic()
     with ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as threads:
-        return list(threads.map(work, paths))
+        for start in range(0, len(paths), _CHUNK):
+            chunk = paths[start : start + _CHUNK]
+            yield from threads.map(work, chunk)
+            if time.monotonic() - last_line >= _LINE_EVERY:
+                last_line = time.monotonic()
+                _log.info("%s %s of %s images", done, f"{start + len(chunk):,}", f"{len(paths):,}")

@@ -15,8 +15,8 @@ def collapse(networks: Sequence[nn.Module], picked: Tensor, seen: Tensor, class_
     if gone is not None:
         network, label = gone
         return (
-            f"network {network + 1} picked none of the samples labelled {class_names[label]}: it saw {int(seen[label])}; "
-            "keep a share of each class (--balanced yes), or give a lower noise rate"
+            f"network {network + 1} picked none of the samples labelled {class_names[label]}: "
+            f"it saw {int(seen[label])}; keep a share of each class (--balanced yes), or give a lower noise rate"
         )
     if identical(networks):
         return (
