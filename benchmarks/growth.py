@@ -4,7 +4,8 @@ python -m benchmarks.growth --out results/speed
 
 Each size is measured in a process of its own, so that its peak memory is its own: digits repeated for more samples,
 random labels for more classes, co-teaching on the small CNN. `of it more` is what the process took after torch and the
-digits were loaded. One thread, and the fastest of five epochs in each of three rounds, so that the machine's other work disturbs less.
+digits were loaded. One thread, and the fastest of five epochs in each of three rounds, so that the machine's other work
+disturbs less.
 """
 
 import argparse
@@ -89,8 +90,9 @@ def main() -> None:
     titles = {"samples": 9, "classes": 9, "s an epoch": 12, "us a sample": 13, "draw, ms": 10, "peak, MiB": 11}
     print("".join(f"{title:>{width}}" for title, width in (titles | {"of it more": 12}).items()))
     for row in rows:
+        each = 1e6 * row["epoch_s"] / row["samples"]
         print(
-            f"{row['samples']:>9,}{row['classes']:>9}{row['epoch_s']:>12.3f}{1e6 * row['epoch_s'] / row['samples']:>13.1f}"
+            f"{row['samples']:>9,}{row['classes']:>9}{row['epoch_s']:>12.3f}{each:>13.1f}"
             f"{1000 * row['draw_s']:>10.1f}{row['peak_mib']:>11.0f}{row['more_mib']:>12.0f}"
         )
     if ask.out:
