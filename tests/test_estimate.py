@@ -27,7 +27,7 @@ from coteach.estimate.estimators import (
 )
 from coteach.estimate.halves import halves_of, sha256_of
 from coteach.estimate.latent import Scores, latent_classes, named
-from coteach.estimate.prepare import prepare, worth_learning
+from coteach.estimate.prepare import objection, prepare
 from coteach.estimate.warm_up import WarmUp, warm_up, warm_up_config
 from coteach.nets import build
 from coteach.noise import corrupt, pair, symmetric
@@ -252,6 +252,12 @@ def test_who_is_not_corrected(noisy_digits):
         assert sha256_of(ready.initial) == ready.warm_up.sha256 == ready.config.inputs.warm_up_sha256
         assert ready.config.settings.get("schedule", "text") == "text"
         assert ready.config.correction_epochs == 0
+    said = []
+    prepare(config, dataset, draw, rate=0.05, device=CPU, on_message=said.append)
+    assert said[-2:] == [
+        "the rate given is used: 5.0 %, against the estimate",
+        "the networks do not learn the suggested labels first: the rate given does not fit the estimate",
+    ]
     known = prepare(config, dataset, draw, rate=0.3, device=CPU)
     assert (known.config.settings["tau"], known.config.settings["schedule"]) == (0.3, "constant")
 
@@ -259,10 +265,10 @@ def test_who_is_not_corrected(noisy_digits):
 def test_no_correction_that_loses_a_class(noisy_digits):
     config, dataset, draw = noisy_digits
     found = prepare(config, dataset, draw, device=CPU).estimate
-    assert worth_learning(found, draw, None)
+    assert objection(found, draw, None) is None
     member = found.member.copy()
     member[found.suggested == 8] = np.eye(10)[3]
-    assert not worth_learning(replace(found, member=member), draw, None)
+    assert objection(replace(found, member=member), draw, None) == "a class would all but vanish"
 
 
 def test_a_config_names_a_correction_only_where_it_can_be_made():

@@ -95,6 +95,10 @@ def main(argv: list[str]) -> int:
             draw = draw_labels(config, dataset, saved_labels(noise))
             result, _ = run_estimated(runner, config, dataset, draw)
         else:
+            if ("tau" in wants or known_rate) and noise == "none":
+                progress.message(
+                    "the noise rate is given: no warm-up (--noise-rate auto has one, and often ends better)"
+                )
             result = runner.run(replace(config, correction_epochs=0), labels=saved_labels(noise))
     accuracy = LAST_TEN(result.epochs, test_accuracy)
     precision = LAST_TEN(result.epochs, label_precision)
@@ -129,9 +133,12 @@ def _noise_rate(asked: str | float | None, wants: dict[str, Any]) -> tuple[dict[
     if asked == "auto":
         return {}, True
     try:
-        return {"tau": float(asked)}, False
+        rate = float(asked)
     except ValueError:
         raise SettingError(f"noise_rate is {asked!r}: give auto or a number, such as 0.2") from None
+    if not 0 <= rate < 1:
+        raise SettingError(f"noise_rate is {rate:g}: it is a share, from 0 to below 1, such as 0.2")
+    return {"tau": rate}, False
 
 
 def _parse(argv: list[str]) -> tuple[dict[str, Any], Where]:
@@ -174,7 +181,8 @@ def _from_file(path: Path) -> dict[str, Any]:
 def _defaults(method: str, data: str | None, name: str | None) -> dict[str, Any]:
     """The settings that hold when nothing else is said, for the help."""
     try:
-        config = recipe(data if data in CATALOGUE else "mnist", method=method, name=name)
+        own = data is not None and data not in CATALOGUE
+        config = recipe("mnist" if own or data is None else data, method=method, name=name or ("own" if own else None))
     except CoteachError:
         config = recipe("mnist", method=method)
     hidden = {"data", "label", "test", "rate", "init_seed", "order_seed"}

@@ -88,12 +88,18 @@ def prepare(
     settings = dict(config.settings)
     if "tau" in settings:
         settings["tau"] = round(min(found.rate, MOST), 4) if rate is None else rate
-    if not config.correction_epochs or settings.get("schedule") != "text" or not worth_learning(found, draw, rate):
+    if rate is not None:
+        on_message(f"the rate given is used: {100 * rate:.1f} %{'' if fits(found, rate) else ', against the estimate'}")
+    wanted = config.correction_epochs > 0 and settings.get("schedule") == "text"
+    against = objection(found, draw, rate)
+    if wanted and against is not None:
+        on_message(f"the networks do not learn the suggested labels first: {against}")
+    if not wanted or against is not None:
         started = replace(config, settings=settings, correction_epochs=0)
         return Prepared(_starting_from(started, warmed.weights), found, warmed, warmed.weights)
     # Networks that have learned from the suggestions know which losses are small.
     started = replace(config, settings=settings | {"schedule": "constant"})
-    on_message("the networks learn the suggested labels first; then R(T) is 1 - tau from the first epoch")
+    on_message("the networks learn the suggested labels first, and leave out the share tau from the first epoch on")
     try:
         with nullcontext() if folder is None else folder.claimed(on_wait=on_message):
             initial = corrected(
@@ -110,14 +116,19 @@ def prepare(
     return Prepared(_starting_from(started, initial), found, warmed, initial)
 
 
-def worth_learning(found: Estimate, draw: Draw, rate: float | None) -> bool:
-    """Whether networks should learn what an estimate suggests.
+def fits(found: Estimate, rate: float) -> bool:
+    """Whether a rate that somebody knows is one that the estimate allows."""
+    return found.low <= rate <= found.high
 
-    Not if it is in doubt, contradicts the rate that is known, or would make a class all but vanish.
-    """
+
+def objection(found: Estimate, draw: Draw, rate: float | None) -> str | None:
+    """What speaks against learning the labels that an estimate suggests, if anything."""
+    if not found.trusted:
+        return "the estimate is in doubt"
+    if rate is not None and not fits(found, rate):
+        return "the rate given does not fit the estimate"
     given, left = (np.bincount(y, minlength=len(found.matrix)) for y in (draw.noisy, found.suggested))
-    fits = rate is None or found.low <= rate <= found.high
-    return found.trusted and fits and bool((left >= LEFT * given).all())
+    return None if (left >= LEFT * given).all() else "a class would all but vanish"
 
 
 def _starting_from(config: Config, weights: tuple[Weights, ...]) -> Config:

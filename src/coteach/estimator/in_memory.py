@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from coteach.config import Config
 from coteach.data import Dataset
 from coteach.estimate.halves import InterruptedWarmUp, Network
-from coteach.estimate.prepare import InterruptedCorrection, Prepared, prepare
+from coteach.estimate.prepare import InterruptedCorrection, Prepared, fits, prepare
 from coteach.methods import catalogue
 from coteach.methods.two_stage import TwoStageMethod
 from coteach.noise import Draw
@@ -164,7 +164,12 @@ class InMemory:
     def _doubts(self, prepared: Prepared) -> list[str]:
         """What to say of an estimate that is used and may be wrong."""
         found = prepared.estimate
-        if found.trusted or self.rate is not None:
+        if self.rate is not None:
+            if fits(found, self.rate):
+                return []
+            between = f"{100 * found.low:.0f} to {100 * found.high:.0f} %"
+            return [f"noise_rate {100 * self.rate:g} % is used, and the labels look like {between}: try 'auto'"]
+        if found.trusted:
             return []
         return [f"the noise rate may not be {100 * found.rate:.0f} %: {'; '.join(found.warnings)}"]
 
