@@ -163,7 +163,8 @@ def test_few_samples_with_a_known_rate(blobs):
 
 def test_a_known_rate_takes_the_place_of_the_estimate(digits):
     x, _, given = digits
-    model = quick(noise_rate=0.25, settings={"t_k": 1}).fit(x[:300], given[:300])
+    with pytest.warns(UserWarning, match=r"noise_rate 25 % is used, and the labels look like \d+ to \d+ %: try 'auto'"):
+        model = quick(noise_rate=0.25, settings={"t_k": 1}).fit(x[:300], given[:300])
     assert model.noise_rate_ == 0.25
     assert model.estimate_.rate != 0.25
     assert model.history_[-1].picked == pytest.approx((0.75, 0.75), abs=0.02)

@@ -96,9 +96,7 @@ def main(argv: list[str]) -> int:
             result, _ = run_estimated(runner, config, dataset, draw)
         else:
             if ("tau" in wants or known_rate) and noise == "none":
-                progress.message(
-                    "the noise rate is given: no warm-up (--noise-rate auto has one, and often ends better)"
-                )
+                progress.message("the noise rate is given, so there is no warm-up; --noise-rate auto often ends better")
             result = runner.run(replace(config, correction_epochs=0), labels=saved_labels(noise))
     accuracy = LAST_TEN(result.epochs, test_accuracy)
     precision = LAST_TEN(result.epochs, label_precision)
