@@ -19,6 +19,8 @@ os.environ["OMP_NUM_THREADS"] = "1"  # the suite runs in one process a core; mor
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("patient", deadline=None)  # beside other tests, any step may take long
 hypothesis.settings.load_profile("patient")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script; the commands would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
