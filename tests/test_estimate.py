@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from dataclasses import replace
 
@@ -155,6 +156,15 @@ def noisy_digits():
     return config, dataset, corrupt(dataset.y_train, symmetric(10, 0.3), 0)
 
 
+@pytest.fixture(scope="module")
+def warm(noisy_digits, tmp_path_factory):
+    """A folder with the warm-up of the noisy digits, to be copied."""
+    config, dataset, draw = noisy_digits
+    out = tmp_path_factory.mktemp("warm")
+    prepare(replace(config, correction_epochs=0), dataset, draw, device=CPU, out=out)
+    return out
+
+
 def test_a_warm_up_that_is_interrupted_ends_the_same(noisy_digits, tmp_path):
     config, dataset, draw = noisy_digits
     config = warm_up_config(config, len(draw.noisy))
@@ -238,33 +248,34 @@ def test_each_network_learns_the_suggestions_for_its_own_half(noisy_digits, monk
         assert initial == [ready.warm_up.weights[h]]
 
 
-def test_who_is_not_corrected(noisy_digits):
+def test_who_is_not_corrected(noisy_digits, warm, tmp_path):
     config, dataset, draw = noisy_digits
+    how = {"device": CPU, "out": shutil.copytree(warm, tmp_path / "out")}
     plain = recipe("digits", noise="symmetric", rate=0.3, name="own", method="standard", max_steps=6)
     few = replace(dataset, x_train=dataset.x_train[:150], y_train=dataset.y_train[:150])
     labels = corrupt(few.y_train, symmetric(10, 0.3), 0)
     for ready in (
-        prepare(replace(config, correction_epochs=0), dataset, draw, device=CPU),
-        prepare(plain, dataset, draw, device=CPU),  # it does not select by loss
+        prepare(replace(config, correction_epochs=0), dataset, draw, **how),
+        prepare(plain, dataset, draw, **how),  # it does not select by loss
         prepare(replace(config, batch_size=32), few, labels, device=CPU),  # its estimate is not to be trusted
-        prepare(config, dataset, draw, rate=0.05, device=CPU),  # it would be corrected by other labels than it drops
+        prepare(config, dataset, draw, rate=0.05, **how),  # it would be corrected by other labels than it drops
     ):
         assert sha256_of(ready.initial) == ready.warm_up.sha256 == ready.config.inputs.warm_up_sha256
         assert ready.config.settings.get("schedule", "text") == "text"
         assert ready.config.correction_epochs == 0
     said = []
-    prepare(config, dataset, draw, rate=0.05, device=CPU, on_message=said.append)
+    prepare(config, dataset, draw, rate=0.05, **how, on_message=said.append)
     assert said[-2:] == [
         "the rate given is used: 5.0 %, against the estimate",
         "the networks do not learn the suggested labels first: the rate given does not fit the estimate",
     ]
-    known = prepare(config, dataset, draw, rate=0.3, device=CPU)
+    known = prepare(config, dataset, draw, rate=0.3, **how)
     assert (known.config.settings["tau"], known.config.settings["schedule"]) == (0.3, "constant")
 
 
-def test_no_correction_that_loses_a_class(noisy_digits):
+def test_no_correction_that_loses_a_class(noisy_digits, warm):
     config, dataset, draw = noisy_digits
-    found = prepare(config, dataset, draw, device=CPU).estimate
+    found = prepare(replace(config, correction_epochs=0), dataset, draw, device=CPU, out=warm).estimate
     assert objection(found, draw, None) is None
     member = found.member.copy()
     member[found.suggested == 8] = np.eye(10)[3]
@@ -284,9 +295,10 @@ def test_a_config_names_a_correction_only_where_it_can_be_made():
     assert len(firsts) == 1  # an audit and a training share their warm-up
 
 
-def test_a_correction_that_is_interrupted_ends_the_same(noisy_digits, tmp_path):
+def test_a_correction_that_is_interrupted_ends_the_same(noisy_digits, warm, tmp_path):
     config, dataset, draw = noisy_digits
     whole = prepare(config, dataset, draw, device=CPU)
+    shutil.copytree(warm, tmp_path, dirs_exist_ok=True)
     at = []
 
     def stop_now_and_then(progress):
@@ -313,9 +325,11 @@ def test_a_correction_that_is_interrupted_ends_the_same(noisy_digits, tmp_path):
         prepare(config, dataset, draw, device=CPU, out=tmp_path)
 
 
-def test_a_correction_that_is_killed_goes_on_from_its_checkpoint(noisy_digits, tmp_path):
+@pytest.mark.slow  # a second look at what an interrupted one shows
+def test_a_correction_that_is_killed_goes_on_from_its_checkpoint(noisy_digits, warm, tmp_path):
     config, dataset, draw = noisy_digits
-    whole = prepare(config, dataset, draw, device=CPU)
+    whole = prepare(config, dataset, draw, device=CPU, out=shutil.copytree(warm, tmp_path / "whole"))
+    shutil.copytree(warm, tmp_path, dirs_exist_ok=True)
     at = []
 
     def die(progress):
