@@ -130,16 +130,16 @@ def slug(text: str) -> str:
 
 
 def limits(lines: Sequence[Line], *, full: bool) -> tuple[float, float]:
-    """The y axis of a panel: 0 to 100, or cropped to where the methods end.
+    """The y axis of a panel: 0 to 100, or cropped to where the methods settle.
 
-    Cropped, it holds mean ± std of every method in the last quarter of its epochs, and above that the highest mean
+    Cropped, it holds mean ± std of every method after the first quarter of its epochs, and above that the highest mean
     of any epoch. So the climb of the first epochs is cut off, and an early peak that is lost again is not.
     """
     if full or not lines:
         return 0.0, 100.0
     low, high = 100.0, 0.0
     for each in lines:
-        end = slice(len(each.mean) * 3 // 4, None)
+        end = slice(len(each.mean) // 4, None)
         std = np.nan_to_num(each.std[end])
         low = min([low, *_known(each.mean[end] - std)])
         high = max([high, *_known(each.mean[end] + std), *_known(each.mean)])

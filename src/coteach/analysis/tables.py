@@ -14,6 +14,7 @@ from rich.table import Table as RichTable
 
 from coteach.analysis.numbers import MEASURES, Choice, cell, test_accuracy
 from coteach.bench.grid import Grid, TablePlan
+from coteach.bench.status import duration
 from coteach.paper import Cell
 from coteach.results.collection import Collection
 
@@ -32,11 +33,13 @@ class Table:
     """Repetitions asked for; a cell that has fewer says how many."""
     number: str
     """The name of how a run became one number."""
+    seconds: tuple[float, ...] = ()
+    """How long each run behind the cells took."""
 
     def best(self, row: str) -> str | None:
-        """The column with the highest mean of a row."""
+        """The column with the highest mean of a row; None while one is missing, for that may be the best."""
         there = {column: self.cells[row, column].mean for column in self.columns if (row, column) in self.cells}
-        return max(there, key=there.__getitem__) if there else None
+        return max(there, key=there.__getitem__) if len(there) == len(self.columns) else None
 
     def difference(self, row: str, column: str) -> float | None:
         """Measured minus printed; None if one of them is missing."""
@@ -62,9 +65,10 @@ class Table:
         return f"{100 * printed.mean:.2f}, {points:+.2f}"
 
     def full_caption(self) -> str:
-        """The caption; with printed numbers it says what the brackets are."""
+        """The caption; it says what brackets are, if there are printed numbers, and what the runs took."""
         brackets = "; in brackets the printed number and the difference from it" if self.printed else ""
-        return self.caption + brackets
+        took = f"; {_runs(len(self.seconds))} took {duration(sum(self.seconds))}" if self.seconds else ""
+        return self.caption + brackets + took
 
     def text(self, row: str, column: str, form: "Form") -> str:
         """A cell: measured, in bold if it is the best of its row, and beside it what is printed."""
@@ -105,24 +109,32 @@ def tabulate(plan: TablePlan, runs: Collection, measure: str, choice: Choice) ->
     """A table of a grid, filled with the runs that are there; `measure` is a key of `MEASURES`."""
     title, values = MEASURES[measure]
     groups: dict[tuple[str, str], list[float | None]] = {}
+    seconds = []
     for planned in plan.planned:
         result = runs.find(planned.config)
         place = groups.setdefault((planned.row, planned.column), [])
         if result is not None:
             place.append(choice(result.epochs, values))
+            seconds.append(float(result.summary["seconds"]))
     cells = {place: found for place, numbers in groups.items() if (found := cell(numbers)) is not None}
     n = len(plan.seeds)
+    fewer = ", or as many as a cell says" if any(found.n != n for found in cells.values()) else ""
     return Table(
         title=f"{plan.title}, {title}",
         caption=f"{plan.title} ({plan.data}), {title}, %: {choice.caption}; "
-        + (f"mean ± std over n = {n} seeds" if n > 1 else "n = 1 seed"),
+        + (f"mean ± std over n = {n} seeds{fewer}" if n > 1 else "n = 1 seed"),
         rows=tuple(dict.fromkeys(row for row, _ in groups)),
         columns=tuple(dict.fromkeys(column for _, column in groups)),
         cells=cells,
         printed=plan.printed_cells() if values is test_accuracy else {},
         n=n,
         number=choice.name,
+        seconds=tuple(seconds),
     )
+
+
+def _runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs"
 
 
 def tables(grid: Grid, runs: Collection, choice: Choice, *measures: str) -> list[Table]:

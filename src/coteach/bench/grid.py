@@ -121,7 +121,8 @@ class TablePlan:
         found = {}
         for noise, method, swept, places in self._cells():
             name = noise_label(noise)
-            printed = paper.printed(self.printed, name, places if self.sweep else paper.column(method))
+            of_a_method = self.printed in paper.DATASETS
+            printed = paper.printed(self.printed, name, paper.column(method) if of_a_method else places)
             if printed is not None:
                 found[self._place(name, method, swept)] = printed
         return found
@@ -269,13 +270,9 @@ def _printed(grid: str, values: Mapping[str, Any]) -> str | None:
     name, sweep = values.get("printed"), values.get("sweep", {})
     if name is None:
         return values["data"] if values["data"] in paper.DATASETS and not sweep else None
-    known = [key for key, value in paper.tables().items() if isinstance(value, dict)]
-    if name not in known:
-        raise unknown(f"printed table in the grid {grid}", name, known)
-    swept = tuple(map(len, sweep.values()))
-    if name in paper.DATASETS if sweep else name not in paper.DATASETS:
-        raise SettingError(f"the printed table {name} has {'no' if sweep else 'a'} sweep, the grid {grid} is otherwise")
-    if sweep and paper.lengths(name) != swept:
+    if name not in (*paper.DATASETS, *paper.SWEPT):
+        raise unknown(f"printed table in the grid {grid}", name, [*paper.DATASETS, *paper.SWEPT])
+    if name in paper.SWEPT and paper.lengths(name) != tuple(map(len, sweep.values())):
         raise SettingError(f"the grid {grid} sweeps other values than the printed table {name}")
     return str(name)
 

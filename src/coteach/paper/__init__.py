@@ -10,6 +10,9 @@ from typing import Any
 DATASETS = ("mnist", "cifar10", "cifar100")
 """Those with a table of all methods."""
 
+SWEPT = ("mnist_schedule", "mnist_tau")
+"""Tables of one method and several settings."""
+
 REPETITIONS = 5
 """Behind every printed number."""
 

@@ -27,14 +27,16 @@ def read_published(path: Path) -> Result:
     """The run in a file that `publish` wrote; its numbers are rounded to five digits."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        measured = content["epochs"]
+        measured, summary = content["epochs"], content["summary"]
+        for name in ("seconds", "environment"):
+            summary[name]  # what every reader counts on
         records = [
             EpochRecord(
                 epoch, **{name: tuple(measured[name][epoch - 1]) if name in measured else () for name in _MEASURES}
             )
             for epoch in range(1, len(measured["test_accuracy"]) + 1)
         ]
-        return Result(Config.from_dict(content["config"]), path, records, content["summary"], already_done=True)
+        return Result(Config.from_dict(content["config"]), path, records, summary, already_done=True)
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, IndexError, SettingError) as error:
