@@ -375,12 +375,16 @@ def test_train_with_an_estimated_rate(cli):
     first = json.loads(cli(*words, "--json").stdout)
     assert abs(first["config"]["settings"]["tau"] - 0.4) < 0.06
     assert not first["already_done"]
-    again = cli(*words, "--json")
-    assert json.loads(again.stdout)["already_done"]
-    assert "of the labels are wrong" in again.stderr
+    assert abs(first["estimate"]["rate"] - 0.4) < 0.06
+    again = cli(*words, "--quiet")
+    assert "done already" in again.stdout
+    assert f"wrong labels     {100 * first['estimate']['rate']:.1f} %  (estimated, " in again.stdout
+    assert again.stderr == ""
+    assert "of the labels are wrong" in cli(*words, "--json").stderr
     known = json.loads(cli(*words[:-4], "--noise-rate", "0.35", "--epochs", "1", "--json").stdout)
     assert known["config"]["settings"]["tau"] == 0.35
     assert known["config"]["inputs"]["warm_up_sha256"] is None
+    assert known["estimate"] is None
     for wrong in (["--noise-rate", "many"], ["--noise-rate", "0.2", "--tau", "0.2"], ["--noise-rate", "1.5"]):
         answer = cli("train", "--data", "digits", *wrong)
         assert (answer.returncode, answer.stderr.count("\n")) == (2, 1), answer.stderr

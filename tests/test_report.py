@@ -51,7 +51,7 @@ def test_printed_numbers_and_marked_differences(page):
     assert '78.50 ± 2.83<span class="beside">87.63, <span class="far">−9.13</span>' in text
     assert '88.50 ± 0.71<span class="beside">91.32, <span class="near">−2.82</span>' in text
     assert '61.00 (n = 1)<span class="beside">66.05, <span class="far">−5.05</span>' in text
-    assert text.count("mean over the last ten epochs and over a method&#39;s networks; mean ± std over n = 2") == 6
+    assert text.count("mean over all 4 epochs and over a method&#39;s networks; mean ± std over n = 2") == 6
 
 
 def test_times_and_environments(page):

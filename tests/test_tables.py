@@ -40,8 +40,14 @@ def test_every_choice_of_a_number(runs, mnist):
         assert found.mean == pytest.approx(mean)
         assert found.std == pytest.approx(0.02 / 2**0.5)
         assert found.n == 2
-        assert choice.caption in table.caption
+        assert choice.said_of(4) in table.caption
     assert set(CHOICES) == {"last-ten", "final", "best"}
+    assert [LAST_TEN.said_of(epochs).split(" and ")[0] for epochs in (1, 9, 10)] == [
+        "mean over the only epoch",
+        "mean over all 9 epochs",
+        "mean over the last ten epochs",
+    ]
+    assert BEST.said_of(1) == BEST.caption
 
 
 def test_markdown_with_print_beside_it_and_n_where_seeds_are_missing(runs, mnist):
@@ -51,7 +57,7 @@ def test_markdown_with_print_beside_it_and_n_where_seeds_are_missing(runs, mnist
         "| pair-45 | 53.50 ± 1.41 (56.52, -3.02) | **78.50 ± 2.83** (87.63, -9.13) |\n"
         "| symmetric-50 | 61.00 (n = 1) (66.05, -5.05) | **88.50 ± 0.71** (91.32, -2.82) |\n"
         "\n"
-        "Small MNIST (mnist), test accuracy, %: mean over the last ten epochs and over a method's networks; "
+        "Small MNIST (mnist), test accuracy, %: mean over all 4 epochs and over a method's networks; "
         "mean ± std over n = 2 seeds, or as many as a cell says; in brackets the printed number and the difference "
         "from it; 7 runs took 2.0 minutes.\n"
     )

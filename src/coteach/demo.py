@@ -59,7 +59,7 @@ class Demo:
             "data": "digits",
             "noise": NOISE,
             "rate": RATE,
-            "number": LAST_TEN.caption,
+            "number": self._number,
             "methods": {
                 method: {
                     "test_accuracy": _values(self.number(method, test_accuracy)),
@@ -84,7 +84,7 @@ class Demo:
             style = "bold green" if row.best else ""
             table.add_row(row.method, row.accuracy, row.precision, style=style)
         console.print(table)
-        console.print(f"{LAST_TEN.caption}{self._spread}", style="dim", soft_wrap=True)
+        console.print(f"{self._number}{self._spread}", style="dim", soft_wrap=True)
         console.print(f"\nOpen {self.report} for the curves. Numbers: {self.out / 'results.json'}", soft_wrap=True)
         console.print("Next: coteach train --data digits --noise symmetric --rate 0.5", soft_wrap=True)
 
@@ -114,7 +114,7 @@ class Demo:
             lead=self._lead(),
             rows=self.rows(),
             caption=(
-                f"Each number: {LAST_TEN.caption}; ± is the standard deviation over repetitions. Label precision is "
+                f"Each number: {self._number}; ± is the standard deviation over repetitions. Label precision is "
                 "the share of right labels among the samples that a network chose to learn from."
             ),
             figures=[
@@ -153,6 +153,10 @@ class Demo:
     @property
     def _any(self) -> Result:
         return next(iter(self.runs.values()))[0]
+
+    @property
+    def _number(self) -> str:
+        return LAST_TEN.said_of(self._any.config.epochs)
 
     @property
     def _spread(self) -> str:

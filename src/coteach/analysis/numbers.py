@@ -42,6 +42,11 @@ class Choice:
         known = [value for value in values if value is not None]
         return self.of(known) if known else None
 
+    def said_of(self, epochs: int) -> str:
+        """The caption, for runs of so many epochs."""
+        few = "the only epoch" if epochs == 1 else f"all {epochs} epochs"
+        return self.caption.replace("the last ten epochs", few) if epochs < self.last else self.caption
+
 
 LAST_TEN = Choice("last-ten", "mean over the last ten epochs and over a method's networks", 10, statistics.fmean)
 FINAL = Choice("final", "the last epoch, mean over a method's networks", 1, statistics.fmean)

@@ -117,11 +117,11 @@ def tabulate(plan: TablePlan, runs: Collection, measure: str, choice: Choice) ->
             place.append(choice(result.epochs, values))
             seconds.append(float(result.summary["seconds"]))
     cells = {place: found for place, numbers in groups.items() if (found := cell(numbers)) is not None}
-    n = len(plan.seeds)
+    n, epochs = len(plan.seeds), min(planned.config.epochs for planned in plan.planned)
     fewer = ", or as many as a cell says" if any(found.n != n for found in cells.values()) else ""
     return Table(
         title=f"{plan.title}, {title}",
-        caption=f"{plan.title} ({plan.data}), {title}, %: {choice.caption}; "
+        caption=f"{plan.title} ({plan.data}), {title}, %: {choice.said_of(epochs)}; "
         + (f"mean ± std over n = {n} seeds{fewer}" if n > 1 else "n = 1 seed"),
         rows=tuple(dict.fromkeys(row for row, _ in groups)),
         columns=tuple(dict.fromkeys(column for _, column in groups)),

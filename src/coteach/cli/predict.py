@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import sys
 from collections import Counter
@@ -44,6 +45,12 @@ class Ask:
 
 def main(argv: list[str]) -> int:
     """Load, read, predict, print."""
+    first = list(itertools.takewhile(lambda word: not word.startswith("-"), argv))
+    if len(first) > 2:
+        named = ", ".join(first[:-1])
+        raise SettingError(
+            f"{len(first) - 1} models are given, maybe by a * that matches them all: give one of {named}"
+        )
     ask = tyro.cli(Ask, prog="coteach predict", args=argv)
     if ask.out is not None and ask.out.exists():
         raise SettingError(f"{ask.out} is there already: give another --out, or delete it first")

@@ -77,6 +77,7 @@ def main(argv: list[str]) -> int:
     from coteach.progress import RunProgress
     from coteach.results.run import Runner
 
+    estimate = None
     with RunProgress(quiet=where.quiet) as progress:
         runner = Runner(
             where.out,
@@ -93,20 +94,23 @@ def main(argv: list[str]) -> int:
 
             dataset = load_source(config.source)
             draw = draw_labels(config, dataset, saved_labels(noise))
-            result, _ = run_estimated(runner, config, dataset, draw)
+            result, prepared = run_estimated(runner, config, dataset, draw)
+            estimate = prepared.estimate
         else:
             if ("tau" in wants or known_rate) and noise == "none":
                 progress.message("the noise rate is given, so there is no warm-up; --noise-rate auto often ends better")
             result = runner.run(replace(config, correction_epochs=0), labels=saved_labels(noise))
     accuracy = LAST_TEN(result.epochs, test_accuracy)
     precision = LAST_TEN(result.epochs, label_precision)
+    number_said = LAST_TEN.said_of(result.config.epochs)
     if where.json:
         answer = {
             "folder": str(result.path),
             "already_done": result.already_done,
             "test_accuracy": accuracy,
             "label_precision": precision,
-            "number": LAST_TEN.caption,
+            "number": number_said,
+            "estimate": None if estimate is None else estimate.to_dict(),
             "config": result.config.to_dict(),
             "summary": result.summary,
         }
@@ -117,7 +121,11 @@ def main(argv: list[str]) -> int:
         print("This run is done already; nothing was trained.")
     for title, number in (("test accuracy", cell([accuracy])), ("label precision", cell([precision]))):
         if number is not None:
-            print(f"{title:<16} {number.percent()} %  ({LAST_TEN.caption})")
+            print(f"{title:<16} {number.percent()} %  ({number_said})")
+    if estimate is not None:
+        doubt = "" if estimate.trusted else "; in doubt"
+        between = f"{100 * estimate.low:.1f} to {100 * estimate.high:.1f} %"
+        print(f"{'wrong labels':<16} {100 * estimate.rate:.1f} %  (estimated, {between}{doubt})")
     print(f"{'folder':<16} {result.path}")
     return 0
 

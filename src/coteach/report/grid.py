@@ -152,7 +152,7 @@ def build(grid: Grid, runs: Collection, choice: Choice, folder: Path, command: s
         environments=_environments(done),
         runs=[_run_line(planned, results[name], choice, folder) for name, planned in places.items()],
         counts={plan.title: _count(plan, runs) for plan in grid.tables},
-        number=choice.caption,
+        number=choice.said_of(min(planned[0].config.epochs for planned in places.values())),
         command=command,
     )
 
