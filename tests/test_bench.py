@@ -66,11 +66,11 @@ def test_a_grid_in_a_few_lines(tmp_path):
             "needs a noise",
         ),
         ('data = "digits"\nnoises = ["pair-45"]\nprinted = "mnst"', "did you mean 'mnist'"),
-        ('data = "mnist"\nnoises = ["pair-45"]\nprinted = "mnist_tau"\nsweep = { tau = [0.1] }', "sweeps other values"),
+        ('data = "mnist"\nnoises = ["pair-45"]\nprinted = "mnist_tau"\nsweep = { t_k = [5] }', "mnist_tau sweeps tau"),
         ('noises = ["pair-45"]\ntable = 3', "begin each table with"),
         ('data = "digits"\nnoises = ["pair-45", "pair-45.0"]\nmethods = ["standard"]', "have the same name"),
         ('data = "digits"\nnoises = ["pair-45"]\nmethods = ["co-teaching"]\nsweep = { t_k = [5, 5] }', "the same name"),
-        ('data = "mnist"\nnoises = ["pair-45"]\nprinted = "mnist_tau"', "sweeps other values"),
+        ('data = "mnist"\nnoises = ["pair-45"]\nprinted = "mnist_schedule"', "sweeps t_k and c"),
         ('data = "digits"\nnoises = ["pair-45"]\nsettings = 3', "write it like [settings]"),
         ('noises = ["pair-45"]\n[[table]]\ndata = "digits"\n[[table]]\ndata = "mnist"', "the same title"),
     ],
@@ -140,6 +140,23 @@ def test_the_grid_of_the_paper_has_a_printed_number_for_every_cell():
     assert printed["Table 6"]["symmetric-20", "co-teaching"].percent() == "54.23 ± 0.08"
     assert printed["Table 7"]["symmetric-50, t_k = 15", "c = 0.5"].percent() == "91.74 ± 0.14"
     assert printed["Table 8"]["pair-45", "tau = 1.25 * rate"].percent() == "97.89 ± 0.06"
+
+
+def test_a_printed_number_is_found_by_value_not_by_place(tmp_path):
+    grid = tmp_path / "grid.toml"
+    top = 'data = "mnist"\nnoises = ["pair-45"]\nmethods = ["co-teaching", "mentornet"]\n'
+    grid.write_text(top + 'printed = "mnist_schedule"\nsweep = { c = [2.0, 0.7], t_k = [15, 5] }')
+    cells = {place: cell.percent() for place, cell in read_grid(str(grid)).tables[0].printed_cells().items()}
+    assert cells == {
+        ("pair-45, co-teaching, c = 2.0", "t_k = 15"): "88.09 ± 0.17",
+        ("pair-45, co-teaching, c = 2.0", "t_k = 5"): "87.54 ± 0.23",
+    }
+    grid.write_text(top + 'printed = "mnist_tau"\nsweep = { tau = ["1.5*rate", 0.45, 0.4] }')
+    cells = {place: cell.percent() for place, cell in read_grid(str(grid)).tables[0].printed_cells().items()}
+    assert cells == {
+        ("pair-45, co-teaching", "tau = 1.5*rate"): "69.47 ± 0.02",
+        ("pair-45, co-teaching", "tau = 0.45"): "87.63 ± 0.21",
+    }
 
 
 def test_a_printed_number_of_a_method_stands_beside_every_value_of_a_sweep():

@@ -48,6 +48,28 @@ def test_every_choice_of_a_number(runs, mnist):
         "mean over the last ten epochs",
     ]
     assert BEST.said_of(1) == BEST.caption
+    # of the epoch with the best test accuracy, not the best there is
+    best = tables.tabulate(mnist, runs, "precision", BEST)
+    assert best.cells["symmetric-50", "co-teaching"].mean == pytest.approx(0.75)
+
+
+def test_only_the_mean_of_the_last_ten_epochs_is_compared_with_print(runs, mnist):
+    table = tables.tabulate(mnist, runs, "accuracy", BEST)
+    assert "| 71.00 ± 1.41 (56.52) |" in tables.markdown(table)
+    assert "in brackets the number printed, which is of the last ten epochs; " in table.full_caption()
+    assert {cell["difference"] for cell in table.to_list()} == {None}
+
+
+def test_the_caption_says_what_no_row_does(runs, mnist):
+    sweep = read_grid(GRID).tables[2]
+    assert tables.tabulate(sweep, runs, "accuracy", LAST_TEN).caption.startswith("Sweep (mnist, co-teaching), ")
+    other = replace(mnist, printed="cifar10")
+    assert "the number printed for cifar10 and" in tables.tabulate(other, runs, "accuracy", LAST_TEN).full_caption()
+
+
+def test_one_column_alone_has_no_best(runs, mnist):
+    alone = tables.tabulate(replace(mnist, methods=("co-teaching",)), runs, "accuracy", LAST_TEN)
+    assert "**" not in tables.markdown(alone)
 
 
 def test_markdown_with_print_beside_it_and_n_where_seeds_are_missing(runs, mnist):
@@ -58,7 +80,7 @@ def test_markdown_with_print_beside_it_and_n_where_seeds_are_missing(runs, mnist
         "| symmetric-50 | 61.00 (n = 1) (66.05, -5.05) | **88.50 ± 0.71** (91.32, -2.82) |\n"
         "\n"
         "Small MNIST (mnist), test accuracy, %: mean over all 4 epochs and over a method's networks; "
-        "mean ± std over n = 2 seeds, or as many as a cell says; in brackets the printed number and the difference "
+        "mean ± std over n = 2 seeds, or as many as a cell says; in brackets the number printed and the difference "
         "from it; 7 runs took 2.0 minutes.\n"
     )
 
@@ -94,6 +116,10 @@ def test_csv_and_json_have_every_cell_in_full_precision(cli):
         "table": "Small MNIST, test accuracy",
         "row": "symmetric-50",
         "column": "standard",
+        "measure": "test accuracy",
+        "data": "mnist",
+        "noise": "symmetric-50",
+        "method": "standard",
         "number": "last-ten",
         "mean": pytest.approx(0.61),
         "std": None,
@@ -142,6 +168,29 @@ def test_what_is_no_run_is_named(tmp_path):
     (tmp_path / "notes.json").write_text(json.dumps(whole))
     with pytest.raises(DataError, match=r"no published run \('seconds'\)"):
         read_runs(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "cause"),
+    [
+        (lambda run: run["epochs"]["test_accuracy"].pop(), "3 of 4 epochs"),
+        (lambda run: run["epochs"]["test_accuracy"].__setitem__(3, [float("nan")]), "not between 0 and 1"),
+        (lambda run: run["epochs"]["picked"].__setitem__(0, [9.5]), "not between 0 and 1"),
+    ],
+)
+def test_a_damaged_published_run_is_not_tabulated(tmp_path, damage, cause):
+    whole = json.loads(next(RUNS.glob("*standard*.json")).read_text())
+    damage(whole)
+    (tmp_path / "run.json").write_text(json.dumps(whole))
+    with pytest.raises(DataError, match=cause):
+        read_runs(tmp_path)
+
+
+def test_a_folder_with_none_of_the_runs_is_said(cli):
+    answer = cli("table", "digits", "--runs", RUNS, "--only", "pair-45")
+    assert (answer.returncode, answer.stdout) == (0, "")
+    assert "no run of 'Digits' is in" in answer.stderr
+    assert "did you mean 'paper'" in cli("table", "papr").stderr  # though there is no folder, either
 
 
 def test_what_cannot_be_read_is_passed_over_and_named(quick, tmp_path, cli):

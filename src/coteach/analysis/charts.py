@@ -88,7 +88,7 @@ def charts(grid: Grid, runs: Collection) -> list[Chart]:
         title = data if datasets[data] == 1 else f"{data}, {plan.title}"
         for label, measure in MEASURES.values():
             # what a method that takes every sample picks is as clean as the data: no line worth drawing
-            shown = plan.methods if measure is MEASURES["accuracy"][1] else _selecting(plan.methods, cells)
+            shown = plan.methods if measure is MEASURES["accuracy"][1] else _may_select(plan.methods, cells)
             panels = {
                 noise_name: tuple(
                     drawn
@@ -114,14 +114,14 @@ def _cells(plan: TablePlan, runs: Collection) -> dict[str, dict[str, list[Result
     return cells
 
 
-def _selecting(methods: Iterable[str], cells: Mapping[str, Mapping[str, list[Result]]]) -> tuple[str, ...]:
-    """The methods that left out samples in some epoch."""
+def _may_select(methods: Iterable[str], cells: Mapping[str, Mapping[str, list[Result]]]) -> tuple[str, ...]:
+    """The methods that left out samples in some epoch, and those without runs, of which nobody knows here."""
 
-    def selects(method: str) -> bool:
+    def may_select(method: str) -> bool:
         epochs = [epoch for by_method in cells.values() for result in by_method[method] for epoch in result.epochs]
-        return any(share < 1 for epoch in epochs for share in epoch.picked)
+        return not epochs or any(share < 1 for epoch in epochs for share in epoch.picked)
 
-    return tuple(filter(selects, methods))
+    return tuple(filter(may_select, methods))
 
 
 def slug(text: str) -> str:
@@ -132,14 +132,14 @@ def slug(text: str) -> str:
 def limits(lines: Sequence[Line], *, full: bool) -> tuple[float, float]:
     """The y axis of a panel: 0 to 100, or cropped to where the methods settle.
 
-    Cropped, it holds mean ± std of every method after the first quarter of its epochs, and above that the highest mean
+    Cropped, it holds mean ± std of every method after the first eighth of its epochs, and above that the highest mean
     of any epoch. So the climb of the first epochs is cut off, and an early peak that is lost again is not.
     """
     if full or not lines:
         return 0.0, 100.0
     low, high = 100.0, 0.0
     for each in lines:
-        end = slice(len(each.mean) // 4, None)
+        end = slice(len(each.mean) // 8, None)
         std = np.nan_to_num(each.std[end])
         low = min([low, *_known(each.mean[end] - std)])
         high = max([high, *_known(each.mean[end] + std), *_known(each.mean)])

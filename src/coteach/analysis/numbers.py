@@ -32,27 +32,29 @@ class Choice:
 
     name: str
     caption: str
-    last: int
-    """How many of the last epochs count; 0 for all."""
-    of: Callable[[list[float]], float]
+    epochs: Callable[[Sequence[EpochRecord]], Sequence[EpochRecord]]
+    """Those that count."""
 
     def __call__(self, epochs: Sequence[EpochRecord], measure: Measure) -> float | None:
-        """The number of one run; None if none of the epochs that count measured it."""
-        values = [over_networks(record, measure) for record in epochs[-self.last :]]
+        """The number of one run, the mean over the epochs that count; None if none of them measured it."""
+        values = [over_networks(record, measure) for record in self.epochs(epochs)]
         known = [value for value in values if value is not None]
-        return self.of(known) if known else None
+        return statistics.fmean(known) if known else None
 
     def said_of(self, epochs: int) -> str:
         """The caption, for runs of so many epochs."""
         few = "the only epoch" if epochs == 1 else f"all {epochs} epochs"
-        return self.caption.replace("the last ten epochs", few) if epochs < self.last else self.caption
+        return self.caption.replace("the last ten epochs", few) if epochs < 10 else self.caption
 
 
-LAST_TEN = Choice("last-ten", "mean over the last ten epochs and over a method's networks", 10, statistics.fmean)
-FINAL = Choice("final", "the last epoch, mean over a method's networks", 1, statistics.fmean)
-BEST = Choice("best", "the best epoch on the test set, mean over a method's networks: optimistic", 0, max)
+def _best(epochs: Sequence[EpochRecord]) -> Sequence[EpochRecord]:
+    return [max(epochs, key=lambda record: over_networks(record, test_accuracy) or 0.0)]
 
 
+LAST_TEN = Choice("last-ten", "mean over the last ten epochs and over a method's networks", lambda epochs: epochs[-10:])
+"""The only one that printed numbers can be compared with."""
+FINAL = Choice("final", "the last epoch, mean over a method's networks", lambda epochs: epochs[-1:])
+BEST = Choice("best", "the best epoch on the test set, mean over a method's networks: optimistic", _best)
 CHOICES = {choice.name: choice for choice in (LAST_TEN, FINAL, BEST)}
 MEASURES: dict[str, tuple[str, Measure]] = {
     "accuracy": ("test accuracy", test_accuracy),

@@ -3,8 +3,8 @@
 import csv
 import io
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rich.console import Console
@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table as RichTable
 
-from coteach.analysis.numbers import MEASURES, Choice, cell, test_accuracy
+from coteach.analysis.numbers import LAST_TEN, MEASURES, Choice, cell, test_accuracy
 from coteach.bench.grid import Grid, TablePlan
 from coteach.bench.status import duration
 from coteach.paper import Cell
@@ -33,16 +33,22 @@ class Table:
     """Repetitions asked for; a cell that has fewer says how many."""
     number: str
     """The name of how a run became one number."""
+    about: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    """The data, measure, noise and method of each cell."""
+    source: str = ""
+    """Whose printed numbers these are, if not this table's."""
     seconds: tuple[float, ...] = ()
     """How long each run behind the cells took."""
 
     def best(self, row: str) -> str | None:
-        """The column with the highest mean of a row; None while one is missing, for that may be the best."""
+        """The column with the highest mean of several; None while one of them is missing, for that may be the best."""
         there = {column: self.cells[row, column].mean for column in self.columns if (row, column) in self.cells}
-        return max(there, key=there.__getitem__) if len(there) == len(self.columns) else None
+        return max(there, key=there.__getitem__) if len(there) == len(self.columns) > 1 else None
 
     def difference(self, row: str, column: str) -> float | None:
-        """Measured minus printed; None if one of them is missing."""
+        """Measured minus printed, which is a mean of the last ten epochs; None if one of them is missing or another."""
+        if self.number != LAST_TEN.name:
+            return None
         measured, printed = self.cells.get((row, column)), self.printed.get((row, column))
         return measured.mean - printed.mean if measured and printed else None
 
@@ -55,20 +61,32 @@ class Table:
 
     def beside(self, row: str, column: str) -> str:
         """The printed number, and by how many points the measured one differs; empty if none is printed."""
-        printed, difference = self.printed.get((row, column)), self.difference(row, column)
+        printed, points = self.printed.get((row, column)), self.points(row, column)
         if printed is None:
             return ""
-        if difference is None:
-            return f"{100 * printed.mean:.2f}"
-        # of the numbers as they are shown, so that a reader who subtracts finds it
-        points = round(100 * self.cells[row, column].mean, 2) - round(100 * printed.mean, 2)
-        return f"{100 * printed.mean:.2f}, {points:+.2f}"
+        return f"{100 * printed.mean:.2f}" if points is None else f"{100 * printed.mean:.2f}, {points:+.2f}"
+
+    def points(self, row: str, column: str) -> float | None:
+        """The difference in percent, of the numbers as they are shown, so that a reader who subtracts finds it."""
+        if self.difference(row, column) is None:
+            return None
+        measured, printed = (round(100 * cells[row, column].mean, 2) for cells in (self.cells, self.printed))
+        return measured - printed
 
     def full_caption(self) -> str:
         """The caption; it says what brackets are, if there are printed numbers, and what the runs took."""
-        brackets = "; in brackets the printed number and the difference from it" if self.printed else ""
         took = f"; {_runs(len(self.seconds))} took {duration(sum(self.seconds))}" if self.seconds else ""
-        return self.caption + brackets + took
+        beside = self.said_beside()
+        return self.caption + (f"; in brackets {beside}" if beside else "") + took
+
+    def said_beside(self) -> str:
+        """What stands beside the measured numbers, if anything does."""
+        if not self.printed:
+            return ""
+        what = f"the number printed{self.source}"
+        if self.number != LAST_TEN.name:
+            return f"{what}, which is of the last ten epochs"
+        return f"{what} and the difference from it"
 
     def text(self, row: str, column: str, form: "Form") -> str:
         """A cell: measured, in bold if it is the best of its row, and beside it what is printed."""
@@ -92,6 +110,7 @@ class Table:
                             "table": self.title,
                             "row": row,
                             "column": column,
+                            **self.about.get((row, column), {}),
                             "number": self.number,
                             "mean": measured.mean if measured else None,
                             "std": measured.std if measured else None,
@@ -109,28 +128,44 @@ def tabulate(plan: TablePlan, runs: Collection, measure: str, choice: Choice) ->
     """A table of a grid, filled with the runs that are there; `measure` is a key of `MEASURES`."""
     title, values = MEASURES[measure]
     groups: dict[tuple[str, str], list[float | None]] = {}
-    seconds = []
+    about, seconds = {}, []
     for planned in plan.planned:
         result = runs.find(planned.config)
         place = groups.setdefault((planned.row, planned.column), [])
+        tags = planned.tags()
+        about[planned.row, planned.column] = {
+            "measure": title,
+            **{tag: tags[tag] for tag in ("data", "noise", "method")},
+        }
         if result is not None:
             place.append(choice(result.epochs, values))
             seconds.append(float(result.summary["seconds"]))
     cells = {place: found for place, numbers in groups.items() if (found := cell(numbers)) is not None}
-    n, epochs = len(plan.seeds), min(planned.config.epochs for planned in plan.planned)
-    fewer = ", or as many as a cell says" if any(found.n != n for found in cells.values()) else ""
+    epochs = min(planned.config.epochs for planned in plan.planned)
     return Table(
         title=f"{plan.title}, {title}",
-        caption=f"{plan.title} ({plan.data}), {title}, %: {choice.said_of(epochs)}; "
-        + (f"mean ± std over n = {n} seeds{fewer}" if n > 1 else "n = 1 seed"),
+        caption=f"{_subject(plan)}, {title}, %: {choice.said_of(epochs)}; {_spread(len(plan.seeds), cells)}",
         rows=tuple(dict.fromkeys(row for row, _ in groups)),
         columns=tuple(dict.fromkeys(column for _, column in groups)),
         cells=cells,
         printed=plan.printed_cells() if values is test_accuracy else {},
-        n=n,
+        n=len(plan.seeds),
         number=choice.name,
+        about=about,
+        source="" if plan.printed is None or plan.printed.split("_")[0] == plan.data else f" for {plan.printed}",
         seconds=tuple(seconds),
     )
+
+
+def _subject(plan: TablePlan) -> str:
+    """What a table is about; the one method of a sweep has no row or column that names it."""
+    method = f", {plan.methods[0]}" if plan.sweep and len(plan.all_methods) == 1 else ""
+    return f"{plan.title} ({plan.data}{method})"
+
+
+def _spread(n: int, cells: Mapping[tuple[str, str], Cell]) -> str:
+    fewer = ", or as many as a cell says" if any(found.n != n for found in cells.values()) else ""
+    return f"mean ± std over n = {n} seeds{fewer}" if n > 1 else "n = 1 seed"
 
 
 def _runs(number: int) -> str:
@@ -234,7 +269,8 @@ def latex(table: Table) -> str:
 
 
 _FIELDS = (
-    "table", "row", "column", "number", "mean", "std", "n", "n_asked", "printed_mean", "printed_std", "difference",
+    "table", "row", "column", "measure", "data", "noise", "method",
+    "number", "mean", "std", "n", "n_asked", "printed_mean", "printed_std", "difference",
 )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ _KEYS: dict[str, tuple[str, str]] = {
     "sweep": ("table", "sweep = { t_k = [5, 10, 15] }"),
 }
 _OWN_LINES = {"data", "noise", "rate", "method", "seed", "name", "init_seed", "order_seed"}
-_OF_THE_RATE = re.compile(r"(\d+(?:\.\d+)?) \* rate")
+_OF_THE_RATE = re.compile(r"(\d+(?:\.\d+)?) ?\* ?rate")
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class TablePlan:
         return runs
 
     def _runs(self) -> Iterator[Planned]:
-        for noise, method, swept, _ in self._cells():
+        for noise, method, swept in self._cells():
             kind, rate = parse_noise(noise)
             labels = saved_labels(kind)
             settings = self._settings_for(method, swept, rate)
@@ -93,19 +93,19 @@ class TablePlan:
                 name = noise_label(noise)
                 yield Planned(self.title, *self._place(name, method, swept), name, config, labels)
 
-    def _cells(self) -> Iterator[tuple[str, str, dict[str, Any], tuple[int, ...]]]:
-        """Noise, method and swept settings of each cell, and which of their values these settings have."""
-        lengths = (range(len(values)) for values in self.sweep.values())
-        for noise, method, places in itertools.product(self.noises, self.methods, itertools.product(*lengths)):
-            swept = {key: values[place] for (key, values), place in zip(self.sweep.items(), places, strict=True)}
-            yield noise, method, swept, places
+    def _cells(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Noise, method and swept settings of each cell."""
+        for noise, method, values in itertools.product(
+            self.noises, self.methods, itertools.product(*self.sweep.values())
+        ):
+            yield noise, method, dict(zip(self.sweep, values, strict=True))
 
     def _place(self, noise: str, method: str, swept: Mapping[str, Any]) -> tuple[str, str]:
         """The row and the column of a cell."""
         if not swept:
             return noise, method
         *rows, last = (f"{key} = {value}" for key, value in swept.items())
-        return ", ".join([noise, *([method] if len(self.methods) > 1 else []), *rows]), last
+        return ", ".join([noise, *([method] if len(self.all_methods) > 1 else []), *rows]), last
 
     def _settings_for(self, method: str, swept: Mapping[str, Any], rate: float | None) -> dict[str, Any]:
         """The settings of a cell, less those that only other methods of the table have."""
@@ -119,10 +119,14 @@ class TablePlan:
         if self.printed is None:
             return {}
         found = {}
-        for noise, method, swept, places in self._cells():
-            name = noise_label(noise)
-            of_a_method = self.printed in paper.DATASETS
-            printed = paper.printed(self.printed, name, paper.column(method) if of_a_method else places)
+        for noise, method, swept in self._cells():
+            name, (_, rate) = noise_label(noise), parse_noise(noise)
+            if self.printed in paper.DATASETS:
+                places = paper.column(method)
+            else:
+                values = {key: _of_the_rate(value, rate) for key, value in swept.items()}
+                places = paper.place(self.printed, method, values, rate) if rate else None
+            printed = paper.printed(self.printed, name, places)
             if printed is not None:
                 found[self._place(name, method, swept)] = printed
         return found
@@ -234,7 +238,9 @@ def _table(path: Path, values: dict[str, Any]) -> TablePlan:
     settings, sweep = values["settings"], values.get("sweep", {})
     for key in (*settings, *sweep):
         if key in _OWN_LINES:
-            raise SettingError(f"the grid {grid} sets {key} under [settings]: it has a line of its own above")
+            raise SettingError(
+                f"the grid {grid} has {key} among its settings or sweeps: it has a line of its own above"
+            )
     for key, each in sweep.items():
         if not isinstance(each, list) or not each:
             raise SettingError(f"sweep of the grid {grid} has no list for {key}: write it like {_KEYS['sweep'][1]}")
@@ -272,8 +278,10 @@ def _printed(grid: str, values: Mapping[str, Any]) -> str | None:
         return values["data"] if values["data"] in paper.DATASETS and not sweep else None
     if name not in (*paper.DATASETS, *paper.SWEPT):
         raise unknown(f"printed table in the grid {grid}", name, [*paper.DATASETS, *paper.SWEPT])
-    if name in paper.SWEPT and paper.lengths(name) != tuple(map(len, sweep.values())):
-        raise SettingError(f"the grid {grid} sweeps other values than the printed table {name}")
+    if name in paper.SWEPT and set(sweep) != set(paper.SWEPT[name]):
+        raise SettingError(
+            f"the printed table {name} sweeps {' and '.join(paper.SWEPT[name])}: the grid {grid} must, too"
+        )
     return str(name)
 
 

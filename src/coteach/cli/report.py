@@ -32,9 +32,10 @@ def main(argv: list[str]) -> int:
     from coteach.storage import write_over
 
     command = shlex.join(["coteach", "report", *argv])
+    grid = ask.read()
     runs = read_runs(ask.runs)
     say_passed_over(runs)
-    page = build(ask.read(), runs, CHOICES[ask.number], ask.out.parent, command)
+    page = build(grid, runs, CHOICES[ask.number], ask.out.parent, command)
     write_over(ask.out, render(page))
     done = sum(run.done for run in page.runs)
     print(f"{ask.out}: {done} of {len(page.runs)} runs")

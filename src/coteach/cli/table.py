@@ -34,9 +34,12 @@ def main(argv: list[str]) -> int:
     from coteach.progress import console
     from coteach.results.collection import read_runs
 
+    grid = ask.read()
     runs = read_runs(ask.runs)
     say_passed_over(runs)
-    found = tables(ask.read(), runs, CHOICES[ask.number], *ask.measure)
+    found = tables(grid, runs, CHOICES[ask.number], *ask.measure)
+    if not any(each.cells for each in found):
+        print(f"no run of {grid.title!r} is in {ask.runs}: give another folder with --runs", file=sys.stderr)
     match ask.format:
         case "text":
             for each in found:

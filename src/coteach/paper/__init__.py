@@ -1,7 +1,7 @@
 """The numbers that the paper prints, as data, and the order in which it prints its methods."""
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -10,8 +10,12 @@ from typing import Any
 DATASETS = ("mnist", "cifar10", "cifar100")
 """Those with a table of all methods."""
 
-SWEPT = ("mnist_schedule", "mnist_tau")
-"""Tables of one method and several settings."""
+SWEPT: dict[str, dict[str, tuple[float, ...]]] = {
+    "mnist_schedule": {"t_k": (5, 10, 15), "c": (0.5, 1, 2)},
+    "mnist_tau": {"tau": (0.5, 0.75, 1, 1.25, 1.5)},
+}
+"""Tables of co-teaching on MNIST with other settings, and their values from the outermost list in; tau is in parts of
+the noise rate."""
 
 REPETITIONS = 5
 """Behind every printed number."""
@@ -55,13 +59,13 @@ def column(method: str) -> tuple[int, ...] | None:
     return (methods.index(method),) if method in methods else None
 
 
-def lengths(table: str) -> tuple[int, ...]:
-    """How long the lists of a printed table are, from the outermost in."""
-    found, sizes = next(iter(tables()[table].values())), []
-    while isinstance(found[0], list):
-        sizes.append(len(found))
-        found = found[0]
-    return tuple(sizes)
+def place(table: str, method: str, settings: Mapping[str, Any], rate: float) -> tuple[int, ...] | None:
+    """The place in a swept table of a run with these settings under noise of a rate; None if it has none."""
+    parts = dict(settings) | ({"tau": round(settings["tau"] / rate, 6)} if "tau" in settings else {})
+    axes = SWEPT[table]
+    if method != "co-teaching" or any(parts[name] not in values for name, values in axes.items()):
+        return None
+    return tuple(values.index(parts[name]) for name, values in axes.items())
 
 
 def in_order(methods: Iterable[str]) -> list[str]:

@@ -178,10 +178,12 @@ def _count(plan: TablePlan, runs: Collection) -> str:
 
 def _numbers(table: Table) -> Numbers:
     """A table of the analysis with its texts."""
-    beside = f"; below each the printed number and the difference from it, marked where it is more than {_FAR:g} points"
+    beside = table.said_beside()
+    if beside.endswith("difference from it"):
+        beside += f", marked where it is more than {_FAR:g} points"
     return Numbers(
         title=table.title,
-        caption=table.caption + (beside if table.printed else ""),
+        caption=table.caption + (f"; below each {beside}" if beside else ""),
         columns=table.columns,
         rows={row: [_number(table, row, column) for column in table.columns] for row in table.rows},
     )
@@ -189,9 +191,7 @@ def _numbers(table: Table) -> Numbers:
 
 def _number(table: Table, row: str, column: str) -> Number:
     measured, printed = table.cells.get((row, column)), table.printed.get((row, column))
-    points = None
-    if measured and printed:  # of the numbers as they are shown, so that a reader who subtracts finds it
-        points = round(100 * measured.mean, 2) - round(100 * printed.mean, 2)
+    points = table.points(row, column)
     return Number(
         text=table.measured(row, column) if measured else "–",
         best=column == table.best(row),

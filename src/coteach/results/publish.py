@@ -12,6 +12,8 @@ from coteach.training.loop import EpochRecord
 
 _MEASURES = ("test_accuracy", "train_loss", "label_precision", "picked", "held_out_loss")
 
+_SHARES = ("test_accuracy", "label_precision", "picked")
+
 
 def compact(result: Result) -> dict[str, Any]:
     """Config, epochs and summary of a run; a measure is a list with one entry an epoch, one number a network."""
@@ -36,7 +38,12 @@ def read_published(path: Path) -> Result:
             )
             for epoch in range(1, len(measured["test_accuracy"]) + 1)
         ]
-        return Result(Config.from_dict(content["config"]), path, records, summary, already_done=True)
+        config = Config.from_dict(content["config"])
+        if len(records) != config.epochs:
+            raise ValueError(f"it has {len(records)} of {config.epochs} epochs")
+        if not all(0 <= share <= 1 for record in records for name in _SHARES for share in getattr(record, name)):
+            raise ValueError("it has a share that is not between 0 and 1")
+        return Result(config, path, records, summary, already_done=True)
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, IndexError, SettingError) as error:
