@@ -247,9 +247,17 @@ def test_stage_one_is_the_standard_run_of_the_same_seeds():
 
 @pytest.mark.parametrize("stage_one", ["full", "early"])
 def test_stage_one_is_run_once_and_shared(quick, tmp_path, stage_one):
+    said = {}
     for method in ("s-model", "f-correction"):
-        run(quick(method=method, stage_one=stage_one), tmp_path)
-    names = sorted(path.name.split("-s1-")[0] for path in tmp_path.iterdir())
+        summary = run(quick(method=method, stage_one=stage_one), tmp_path).summary
+        said[method] = [np.array(summary[name]) for name in ("matrix_of_stage_one", "matrix_at_the_end")]
+        assert np.allclose([matrix.sum(1) for matrix in said[method]], 1, atol=1e-3)
+    first, last = said["s-model"]
+    assert (first != last).any()  # it is learned
+    first, last = said["f-correction"]
+    assert (first == last).all()
+    assert "matrix_of_stage_one" not in run(quick(method="standard"), tmp_path / "other").summary
+    names = sorted(path.name.split("-s1-")[0] for path in tmp_path.glob("digits-*"))
     assert names == ["digits-pair-45-f-correction", "digits-pair-45-s-model", "digits-pair-45-standard"]
     standard = next(tmp_path.glob("*-standard-*"))
     before = (standard / "summary.json").stat().st_mtime_ns

@@ -29,6 +29,10 @@ class FCorrection(TwoStageMethod):
         """T[i] is what the network says of the sample that it is surest is of class i."""
         self.transition.copy_(anchor_rows(probabilities, filter_outliers=self.filter_outliers))
 
+    def believed(self) -> Tensor:
+        """What stage one said."""
+        return self.transition
+
     def step(self, logits: Sequence[Tensor], batch: Batch, epoch: Tensor) -> Step:
         """-log (p @ T)[label]; the prediction is p."""
         loss = noisy_label_loss(logits[0], self.transition.clamp(min=1e-12).log(), batch.y)

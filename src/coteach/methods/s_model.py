@@ -28,6 +28,10 @@ class SModel(TwoStageMethod):
         share = counts / counts.sum(1, keepdim=True).clamp(min=1)
         self.noise.data.copy_((share + 1e-8).log())
 
+    def believed(self) -> Tensor:
+        """What the noise layer has come to."""
+        return self.noise.softmax(1)
+
     def step(self, logits: Sequence[Tensor], batch: Batch, epoch: Tensor) -> Step:
         """-log (p @ softmax(W))[label]; the prediction is p alone."""
         loss = noisy_label_loss(logits[0], self.noise.log_softmax(1), batch.y)

@@ -22,6 +22,10 @@ class TwoStageMethod(Method):
         """Take in what stage one's network says of every training sample, and the label that was given."""
         raise TypeError(f"{type(self).__name__} has no learn_from()")
 
+    def believed(self) -> Tensor | None:
+        """[true class, label]: how labels go wrong, as far as it knows by now; a run's summary says it."""
+        return None
+
 
 def noisy_label_loss(logits: Tensor, log_transition: Tensor, labels: Tensor) -> Tensor:
     """Mean of -log (p @ T)[label]: the loss of the label as given, when T says how true classes become labels."""

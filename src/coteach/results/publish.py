@@ -12,17 +12,24 @@ from coteach.training.loop import EpochRecord
 
 _MEASURES = ("test_accuracy", "train_loss", "label_precision", "picked", "held_out_loss")
 
+_MOST_CLASSES = 20
+"""With more, matrices are left out: they would be most of the file."""
 _SHARES = ("test_accuracy", "label_precision", "picked")
 
 
 def compact(result: Result) -> dict[str, Any]:
-    """Config, epochs and summary of a run; a measure is a list with one entry an epoch, one number a network."""
+    """Config, epochs and summary of a run, without large matrices.
+
+    A measure is a list with one entry an epoch, one number a network.
+    """
     epochs = {
         measure: [[round(value, 5) for value in getattr(record, measure)] for record in result.epochs]
         for measure in _MEASURES
     }
     measured = {measure: values for measure, values in epochs.items() if any(values)}
-    return {"config": result.config.to_dict(), "summary": result.summary, "epochs": measured}
+    many = len(result.summary.get("class_names", ())) > _MOST_CLASSES
+    summary = {name: value for name, value in result.summary.items() if not (many and "matrix" in name)}
+    return {"config": result.config.to_dict(), "summary": summary, "epochs": measured}
 
 
 def read_published(path: Path) -> Result:

@@ -14,6 +14,7 @@ from coteach.config import Config
 from coteach.data import Dataset, load_source
 from coteach.errors import CoteachError, DataError, SettingError
 from coteach.methods import catalogue
+from coteach.methods.two_stage import TwoStageMethod
 from coteach.nets import Shape, count_parameters, function_named, source_sha256
 from coteach.noise import Draw, load_draw
 from coteach.recipes import stage_one_of
@@ -189,6 +190,7 @@ class Runner:
     def _work(self, trainer: Trainer, folder: RunFolder, dataset: Dataset, draw: Draw) -> None:
         """Train what is left, then write weights and summary."""
         folder.start(trainer.config, draw)
+        first = _believed(trainer)
         saver = Saver(trainer, Checkpoints(folder.path), self.checkpoint_every)
         saver.restore(self.on_message, keep_threads=self.threads == 0)
         stopped = self._train(saver, folder)
@@ -210,6 +212,8 @@ class Runner:
         }
         if trainer.held_out is not None:
             summary["best_epoch"] = trainer.best["epoch"]
+        if first is not None:
+            summary |= {"matrix_of_stage_one": first, "matrix_at_the_end": _believed(trainer)}
         folder.finish(summary)
         saver.checkpoints.remove()
         if stopped:
@@ -246,6 +250,12 @@ class Runner:
                 if trainer.epoch <= config.epochs:
                     pause()
             return stop.is_set()
+
+
+def _believed(trainer: Trainer) -> list[list[float]] | None:
+    """How labels go wrong by a two-stage method, in four digits; None if it does not say."""
+    matrix = trainer.method.believed() if isinstance(trainer.method, TwoStageMethod) else None
+    return None if matrix is None else [[round(share, 4) for share in row] for row in matrix.tolist()]
 
 
 def _description(trainer: Trainer, dataset: Dataset) -> Description:
