@@ -411,7 +411,7 @@ def test_ctrl_c_in_the_first_of_two_stages(blobs, pressed):
         ({"settings": {"t_kk": 3}}, "did you mean 't_k'"),
         ({"settings": {"lr": 0.1}}, "settings holds 'lr': lr says that"),
         ({"settings": 5}, "settings is 5: give a dict"),
-        ({"method": "standard", "balanced": True}, "unknown setting 'balanced'"),
+        ({"method": "standard", "balanced": True}, "standard has no setting balanced"),
         ({"device": "tpu"}, "device 'tpu' is not usable here"),
         ({"threads": -1}, "threads is -1"),
     ],

@@ -86,6 +86,7 @@ def recipe(
         values["correction_epochs"] = 0
     for key in values:
         if key not in config_fields() and key not in settings:
+            catalogue.check_setting(method, key)
             raise unknown("setting", key, [*config_fields(), *settings], f"the method is {method}")
     own = {key: field.default for key, field in settings.items()}
     own |= checked({key: value for key, value in values.items() if key in settings}, settings, method)

@@ -154,6 +154,9 @@ def _parse(argv: list[str]) -> tuple[dict[str, Any], Where]:
     asked = {name: peek(argv, f"--{name}") or wanted.get(name) for name in ("method", "data", "recipe")}
     method = asked["method"] or "co-teaching"
     settings = list(catalogue.settings_of(method).values())
+    for word in argv:
+        if word.startswith("--"):
+            catalogue.check_setting(method, word[2:].partition("=")[0].replace("-", "_"))
     general = options("Run", [*_CHOICE, *config_fields().values()], _defaults(method, asked["data"], asked["recipe"]))
     own = options("Method", settings, {s.name: s.default for s in settings} | {"tau": "the noise rate"})
 

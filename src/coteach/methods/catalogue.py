@@ -69,6 +69,13 @@ def settings_of(name: str) -> dict[str, Field]:
     return entry(name).settings
 
 
+def check_setting(name: str, setting: str) -> None:
+    """Refuse a setting that only other methods have."""
+    owners = [other for other, found in entries().items() if setting in found.settings]
+    if owners and name not in owners:
+        raise SettingError(f"{name} has no setting {setting}; methods that have it: {', '.join(owners)}")
+
+
 def source_sha256(name: str) -> str | None:
     """A hash of the file of a method that does not come with coteach, so that a changed one is another run."""
     file = entry(name).file
