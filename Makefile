@@ -25,15 +25,9 @@ format: $(VENV)/ready-for-tests
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
 
-# What README.md and results/ show of the runs in results/: again, after a run was added.
-TABLE := $(VENV)/bin/coteach table --format markdown
+# What README.md, docs/ and results/ show of the runs in results/: again, after a run was added.
 tables: $(VENV)/ready
-	$(TABLE) digits --runs results/digits > results/digits/tables.md
-	$(TABLE) paper --runs results/paper > results/paper/tables.md
-	$(TABLE) paper --runs results/paper --only "Table 4" "Table 5" "Table 6" --measure accuracy > $(VENV)/tables.md
-	$(VENV)/bin/coteach figures paper --runs results/paper --formats svg --out $(VENV)/figures > /dev/null
-	cp $(VENV)/figures/*-test-accuracy.svg $(VENV)/figures/*-label-precision.svg docs/figures/
-	sed -i -e '/<!-- paper -->/,/<!-- end of paper -->/{//!d}' -e '/<!-- paper -->/r $(VENV)/tables.md' README.md
+	$(VENV)/bin/python results/show.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "coteach needs Python 3.11 or later: make PYTHON=python3.11 ...")'

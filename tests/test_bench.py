@@ -55,7 +55,7 @@ def test_a_grid_in_a_few_lines(tmp_path):
         ('data = "digits"\nnoises = ["pair-45"]\n[settings]\nepoch = 1', "did you mean 'epochs'"),
         (
             'data = "digits"\nnoises = ["pair-45"]\nmethods = ["standard"]\n[settings]\nt_k = 9',
-            "standard has no setting t_k; methods that have it: co-teaching, mentornet",
+            "standard has no setting t_k: leave it out, or take a method with it, co-teaching or mentornet",
         ),
         ('data = "digits"\nnoises = ["pair-45"]\n[settings]\nseed = 9', "a line of its own"),
         ('data = "digits"\nnoises = "pair-45"', "write it like noises = "),

@@ -236,6 +236,11 @@ BAD = {
     "NaN seconds": (["train", *QUICK, "--checkpoint-every", "nan"], 2, "give seconds"),
     "no demo": (["demo", "--epochs", "0"], 2, "epochs is 0"),
     "no repetitions": (["demo", "--seeds", "0"], 2, "seeds is 0"),
+    "another method's setting": (
+        ["train", "--data", "digits", "--noise", "pair", "--rate", "0.45", "--method", "standard", "--t-k=5"],
+        2,
+        "standard has no setting t_k: leave it out, or take a method with it, co-teaching or mentornet",
+    ),
     "a demo without threads": (["demo", "--threads", "-1"], 2, "threads is -1"),
     "a demo without processes": (["demo", "--workers", "-3"], 2, "workers is -3"),
 }

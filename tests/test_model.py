@@ -321,7 +321,7 @@ def test_what_cannot_be_predicted_is_one_line(finished, digits, cli, tmp_path):
     for words in ([finished, "small.npz"], [finished, "absent.npz"], ["absent", "digits"], [tmp_path, "digits"]):
         answer = cli("predict", *words)
         assert (answer.returncode, answer.stdout, answer.stderr.count("\n")) == (1, "", 1), answer
-    answer = cli("predict", finished, tmp_path, "small.npz", "--json")  # as from runs/*
+    answer = cli("predict", "--json", finished, finished, "small.npz")  # as from runs/*
     assert (answer.returncode, answer.stderr.count("\n")) == (2, 1)
     assert "2 models are given" in answer.stderr
 

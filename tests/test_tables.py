@@ -11,12 +11,13 @@ import pytest
 from rich.console import Console
 
 from coteach.analysis import tables
-from coteach.analysis.numbers import BEST, CHOICES, FINAL, LAST_TEN
+from coteach.analysis.numbers import BEST, CHOICES, FINAL, LAST_TEN, label_precision
 from coteach.bench.grid import read_grid
 from coteach.errors import DataError
 from coteach.results.collection import Collection, read_runs
 from coteach.results.publish import compact, publish, read_published
 from coteach.results.run import run
+from coteach.training.loop import EpochRecord
 
 RUNS = Path(__file__).parent / "runs"
 GRID = str(RUNS / "grid.toml")
@@ -40,14 +41,17 @@ def test_every_choice_of_a_number(runs, mnist):
         assert found.mean == pytest.approx(mean)
         assert found.std == pytest.approx(0.02 / 2**0.5)
         assert found.n == 2
-        assert choice.said_of(4) in table.caption
+        assert choice.said_of([4]) in table.caption
     assert set(CHOICES) == {"last-ten", "final", "best"}
-    assert [LAST_TEN.said_of(epochs).split(" and ")[0] for epochs in (1, 9, 10)] == [
+    assert [LAST_TEN.said_of(lengths).split(" and ")[0] for lengths in ([1], [9, 9], [10], [9, 10], [2, 3])] == [
         "mean over the only epoch",
         "mean over all 9 epochs",
         "mean over the last ten epochs",
+        "mean over the last ten epochs, or all of a shorter run,",
+        "mean over the last ten epochs, or all of a shorter run,",
     ]
-    assert BEST.said_of(1) == BEST.caption
+    assert BEST.said_of([1]) == BEST.caption
+    assert BEST([EpochRecord(1, (), (), (0.5,), ())], label_precision) is None  # there was no test set
     # of the epoch with the best test accuracy, not the best there is
     best = tables.tabulate(mnist, runs, "precision", BEST)
     assert best.cells["symmetric-50", "co-teaching"].mean == pytest.approx(0.75)
@@ -140,6 +144,9 @@ def test_a_run_answers_a_grid_whatever_its_precision_but_only_once(tmp_path, mni
     assert read_runs(tmp_path).find(replace(first, precision="bf16")) is None
     assert read_runs(tmp_path).find(replace(first, epochs=5)) is None
     publish([replace(found, config=replace(found.config, precision="bf16"))], tmp_path)
+    assert read_runs(tmp_path).find(first).config.precision == "fp32"  # as every run gets it on a CPU
+    assert read_runs(tmp_path).find(replace(first, precision="bf16")).config.precision == "bf16"
+    publish([replace(found, config=replace(found.config, compile=True))], tmp_path)
     with pytest.raises(DataError, match="two runs of the same cell and seed"):
         read_runs(tmp_path).find(first)
     assert read_runs(tmp_path).find(replace(first, precision="bf16")).config.precision == "bf16"
@@ -151,8 +158,10 @@ def test_a_published_run_reads_as_it_was(quick, tmp_path):
     again = read_published(next((tmp_path / "small").glob("*.json")))
     assert again.config == result.config
     assert again.summary == result.summary
-    many = compact(replace(result, summary=result.summary | {"class_names": ["a"] * 100}))["summary"]
-    assert set(result.summary) - set(many) == {"noise_matrix"}  # ten thousand numbers that the config says, too
+    matrices = {"matrix_of_stage_one": [[1.0]], "matrix_at_the_end": [[1.0]]}
+    large = replace(result, summary=result.summary | {"class_names": ["a"] * 100} | matrices)
+    many = compact(large)["summary"]  # ten thousand numbers each, which the run's folder keeps
+    assert set(large.summary) - set(many) == {"noise_matrix", *matrices}
     for mine, other in zip(again.epochs, result.epochs, strict=True):
         for name, values in vars(other).items():
             assert getattr(mine, name) == pytest.approx(values, abs=1e-5), name
@@ -175,7 +184,10 @@ def test_what_is_no_run_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "cause"),
     [
-        (lambda run: run["epochs"]["test_accuracy"].pop(), "3 of 4 epochs"),
+        (lambda run: run["epochs"]["test_accuracy"].pop(), "test_accuracy has 3 of 4 epochs"),
+        (lambda run: run["summary"].update(seconds=None), "no published run"),
+        (lambda run: run["summary"].update(environment={}), "'device'"),
+        (lambda run: run.update(config=[]), "no published run"),
         (lambda run: run["epochs"]["test_accuracy"].__setitem__(3, [float("nan")]), "not between 0 and 1"),
         (lambda run: run["epochs"]["picked"].__setitem__(0, [9.5]), "not between 0 and 1"),
     ],
@@ -191,7 +203,9 @@ def test_a_damaged_published_run_is_not_tabulated(tmp_path, damage, cause):
 def test_a_folder_with_none_of_the_runs_is_said(cli):
     answer = cli("table", "digits", "--runs", RUNS, "--only", "pair-45")
     assert (answer.returncode, answer.stdout) == (0, "")
-    assert "no run of 'Digits' is in" in answer.stderr
+    assert "none of the runs asked for is in" in answer.stderr
+    measured = cli("table", GRID, "--runs", RUNS, "--only", "Small MNIST", "--measure", "precision", "--seeds", "1")
+    assert measured.stderr == ""
     assert "did you mean 'paper'" in cli("table", "papr").stderr  # though there is no folder, either
 
 

@@ -156,7 +156,7 @@ class Demo:
 
     @property
     def _number(self) -> str:
-        return LAST_TEN.said_of(self._any.config.epochs)
+        return LAST_TEN.said_of([self._any.config.epochs])
 
     @property
     def _spread(self) -> str:

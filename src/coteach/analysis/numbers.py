@@ -41,14 +41,20 @@ class Choice:
         known = [value for value in values if value is not None]
         return statistics.fmean(known) if known else None
 
-    def said_of(self, epochs: int) -> str:
-        """The caption, for runs of so many epochs."""
-        few = "the only epoch" if epochs == 1 else f"all {epochs} epochs"
-        return self.caption.replace("the last ten epochs", few) if epochs < 10 else self.caption
+    def said_of(self, lengths: Iterable[int]) -> str:
+        """The caption, for runs of so many epochs each."""
+        short = {epochs for epochs in lengths if epochs < 10}
+        if not short:
+            return self.caption
+        few = "the last ten epochs, or all of a shorter run,"
+        if len(set(lengths)) == 1:
+            few = f"all {short.pop()} epochs".replace("all 1 epochs", "the only epoch")
+        return self.caption.replace("the last ten epochs", few)
 
 
 def _best(epochs: Sequence[EpochRecord]) -> Sequence[EpochRecord]:
-    return [max(epochs, key=lambda record: over_networks(record, test_accuracy) or 0.0)]
+    tested = [record for record in epochs if record.test_accuracy]
+    return [max(tested, key=lambda record: statistics.fmean(record.test_accuracy))] if tested else []
 
 
 LAST_TEN = Choice("last-ten", "mean over the last ten epochs and over a method's networks", lambda epochs: epochs[-10:])

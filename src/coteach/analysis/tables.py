@@ -40,14 +40,19 @@ class Table:
     seconds: tuple[float, ...] = ()
     """How long each run behind the cells took."""
 
+    @property
+    def compared(self) -> bool:
+        """Whether the numbers can be held against the printed ones, which are means of the last ten epochs."""
+        return bool(self.printed) and self.number == LAST_TEN.name
+
     def best(self, row: str) -> str | None:
         """The column with the highest mean of several; None while one of them is missing, for that may be the best."""
         there = {column: self.cells[row, column].mean for column in self.columns if (row, column) in self.cells}
         return max(there, key=there.__getitem__) if len(there) == len(self.columns) > 1 else None
 
     def difference(self, row: str, column: str) -> float | None:
-        """Measured minus printed, which is a mean of the last ten epochs; None if one of them is missing or another."""
-        if self.number != LAST_TEN.name:
+        """Measured minus printed; None if one is missing, or if this number is not of the last ten epochs."""
+        if not self.compared:
             return None
         measured, printed = self.cells.get((row, column)), self.printed.get((row, column))
         return measured.mean - printed.mean if measured and printed else None
@@ -84,9 +89,7 @@ class Table:
         if not self.printed:
             return ""
         what = f"the number printed{self.source}"
-        if self.number != LAST_TEN.name:
-            return f"{what}, which is of the last ten epochs"
-        return f"{what} and the difference from it"
+        return f"{what} and the difference from it" if self.compared else f"{what}, which is of the last ten epochs"
 
     def text(self, row: str, column: str, form: "Form") -> str:
         """A cell: measured, in bold if it is the best of its row, and beside it what is printed."""
@@ -128,7 +131,7 @@ def tabulate(plan: TablePlan, runs: Collection, measure: str, choice: Choice) ->
     """A table of a grid, filled with the runs that are there; `measure` is a key of `MEASURES`."""
     title, values = MEASURES[measure]
     groups: dict[tuple[str, str], list[float | None]] = {}
-    about, seconds = {}, []
+    about, seconds = {}, {}
     for planned in plan.planned:
         result = runs.find(planned.config)
         place = groups.setdefault((planned.row, planned.column), [])
@@ -139,12 +142,12 @@ def tabulate(plan: TablePlan, runs: Collection, measure: str, choice: Choice) ->
         }
         if result is not None:
             place.append(choice(result.epochs, values))
-            seconds.append(float(result.summary["seconds"]))
+            seconds[result.path] = float(result.summary["seconds"])  # a run may stand in several cells
     cells = {place: found for place, numbers in groups.items() if (found := cell(numbers)) is not None}
-    epochs = min(planned.config.epochs for planned in plan.planned)
+    lengths = [planned.config.epochs for planned in plan.planned]
     return Table(
         title=f"{plan.title}, {title}",
-        caption=f"{_subject(plan)}, {title}, %: {choice.said_of(epochs)}; {_spread(len(plan.seeds), cells)}",
+        caption=f"{_subject(plan)}, {title}, %: {choice.said_of(lengths)}; {_spread(len(plan.seeds), cells)}",
         rows=tuple(dict.fromkeys(row for row, _ in groups)),
         columns=tuple(dict.fromkeys(column for _, column in groups)),
         cells=cells,
@@ -153,7 +156,7 @@ def tabulate(plan: TablePlan, runs: Collection, measure: str, choice: Choice) ->
         number=choice.name,
         about=about,
         source="" if plan.printed is None or plan.printed.split("_")[0] == plan.data else f" for {plan.printed}",
-        seconds=tuple(seconds),
+        seconds=tuple(seconds.values()),
     )
 
 

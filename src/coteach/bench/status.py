@@ -114,4 +114,4 @@ def duration(seconds: float) -> str:
     for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= 1.5 * size:
             return f"{seconds / size:.{0 if seconds >= 10 * size else 1}f} {unit}s"
-    return f"{seconds:.0f} seconds"
+    return "a second" if seconds < 1.5 else f"{seconds:.0f} seconds"

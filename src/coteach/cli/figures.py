@@ -42,6 +42,10 @@ def main(argv: list[str]) -> int:
     there = {chart.title for chart in drawn if not chart.empty}
     for chart in drawn:
         if chart.empty:
-            why = "no method there leaves samples out" if chart.title in there else f"no runs in {ask.runs}"
+            why = (
+                "not measured, or no method there leaves samples out"
+                if chart.title in there
+                else f"no runs in {ask.runs}"
+            )
             print(f"no figure of {chart.title}, {chart.measure}: {why}", file=sys.stderr)
     return 0

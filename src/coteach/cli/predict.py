@@ -2,7 +2,6 @@
 
 import csv
 import io
-import itertools
 import json
 import sys
 from collections import Counter
@@ -45,11 +44,10 @@ class Ask:
 
 def main(argv: list[str]) -> int:
     """Load, read, predict, print."""
-    first = list(itertools.takewhile(lambda word: not word.startswith("-"), argv))
-    if len(first) > 2:
-        named = ", ".join(first[:-1])
+    models = [word for word in argv if (Path(word) / "config.json").is_file() or (Path(word) / "model.json").is_file()]
+    if len(models) > 1:
         raise SettingError(
-            f"{len(first) - 1} models are given, maybe by a * that matches them all: give one of {named}"
+            f"{len(models)} models are given, maybe by a *, such as {models[0]} and {models[1]}: give one"
         )
     ask = tyro.cli(Ask, prog="coteach predict", args=argv)
     if ask.out is not None and ask.out.exists():

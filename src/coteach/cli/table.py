@@ -38,8 +38,8 @@ def main(argv: list[str]) -> int:
     runs = read_runs(ask.runs)
     say_passed_over(runs)
     found = tables(grid, runs, CHOICES[ask.number], *ask.measure)
-    if not any(each.cells for each in found):
-        print(f"no run of {grid.title!r} is in {ask.runs}: give another folder with --runs", file=sys.stderr)
+    if not any(runs.find(planned.config) for planned in grid.planned()):
+        print(f"coteach: none of the runs asked for is in {ask.runs}: give another folder with --runs", file=sys.stderr)
     match ask.format:
         case "text":
             for each in found:

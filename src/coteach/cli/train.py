@@ -2,7 +2,7 @@
 
 import json
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,7 @@ def main(argv: list[str]) -> int:
             result = runner.run(replace(config, correction_epochs=0), labels=saved_labels(noise))
     accuracy = LAST_TEN(result.epochs, test_accuracy)
     precision = LAST_TEN(result.epochs, label_precision)
-    number_said = LAST_TEN.said_of(result.config.epochs)
+    number_said = LAST_TEN.said_of([result.config.epochs])
     if where.json:
         answer = {
             "folder": str(result.path),
@@ -154,9 +154,11 @@ def _parse(argv: list[str]) -> tuple[dict[str, Any], Where]:
     asked = {name: peek(argv, f"--{name}") or wanted.get(name) for name in ("method", "data", "recipe")}
     method = asked["method"] or "co-teaching"
     settings = list(catalogue.settings_of(method).values())
+    flags_of_all = {field.name for field in _CHOICE} | {field.name for field in fields(Where)}
     for word in argv:
-        if word.startswith("--"):
-            catalogue.check_setting(method, word[2:].partition("=")[0].replace("-", "_"))
+        name = word[2:].partition("=")[0].replace("-", "_")
+        if word.startswith("--") and name not in flags_of_all:
+            catalogue.check_setting(method, name)
     general = options("Run", [*_CHOICE, *config_fields().values()], _defaults(method, asked["data"], asked["recipe"]))
     own = options("Method", settings, {s.name: s.default for s in settings} | {"tau": "the noise rate"})
 

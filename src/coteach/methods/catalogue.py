@@ -73,7 +73,9 @@ def check_setting(name: str, setting: str) -> None:
     """Refuse a setting that only other methods have."""
     owners = [other for other, found in entries().items() if setting in found.settings]
     if owners and name not in owners:
-        raise SettingError(f"{name} has no setting {setting}; methods that have it: {', '.join(owners)}")
+        raise SettingError(
+            f"{name} has no setting {setting}: leave it out, or take a method with it, {' or '.join(owners)}"
+        )
 
 
 def source_sha256(name: str) -> str | None:

@@ -61,7 +61,9 @@ def column(method: str) -> tuple[int, ...] | None:
 
 def place(table: str, method: str, settings: Mapping[str, Any], rate: float) -> tuple[int, ...] | None:
     """The place in a swept table of a run with these settings under noise of a rate; None if it has none."""
-    parts = dict(settings) | ({"tau": round(settings["tau"] / rate, 6)} if "tau" in settings else {})
+    parts = dict(settings)
+    if isinstance(parts.get("tau"), int | float):
+        parts["tau"] = round(parts["tau"] / rate, 6)
     axes = SWEPT[table]
     if method != "co-teaching" or any(parts[name] not in values for name, values in axes.items()):
         return None

@@ -152,7 +152,7 @@ def build(grid: Grid, runs: Collection, choice: Choice, folder: Path, command: s
         environments=_environments(done),
         runs=[_run_line(planned, results[name], choice, folder) for name, planned in places.items()],
         counts={plan.title: _count(plan, runs) for plan in grid.tables},
-        number=choice.said_of(min(planned[0].config.epochs for planned in places.values())),
+        number=choice.said_of([planned[0].config.epochs for planned in places.values()]),
         command=command,
     )
 
@@ -179,7 +179,7 @@ def _count(plan: TablePlan, runs: Collection) -> str:
 def _numbers(table: Table) -> Numbers:
     """A table of the analysis with its texts."""
     beside = table.said_beside()
-    if beside.endswith("difference from it"):
+    if table.compared:
         beside += f", marked where it is more than {_FAR:g} points"
     return Numbers(
         title=table.title,

@@ -23,13 +23,16 @@ class Collection:
     def find(self, config: Config) -> Result | None:
         """The run that answers a config. One whose precision is `auto` is answered by any precision.
 
-        Of runs that differ in the source of their method or network, the one made with the present source counts.
+        Of several precisions, the one counts that `auto` is on the run's device; of runs that differ in the source of
+        their method or network, the one made with the present source.
         """
         found = [
             result
             for result in self._results.get(config.experiment, [])
             if config.precision in ("auto", result.config.precision)
         ]
+        if len(found) > 1:
+            found = [result for result in found if _of_itself(result)] or found
         if len(found) > 1:
             now = sources(config).items()
             found = [result for result in found if now <= vars(result.config.inputs).items()] or found
@@ -40,6 +43,12 @@ class Collection:
                 f"{_difference(one.config, two.config)}: set it in the grid, or move one of them away"
             )
         return found[0] if found else None
+
+
+def _of_itself(result: Result) -> bool:
+    """Whether a run has the precision that it gets on its device unless another is asked for."""
+    on_gpu = str(result.summary["environment"].get("device", "")).startswith("cuda")
+    return result.config.precision == ("bf16" if on_gpu else "fp32")
 
 
 def _difference(one: Config, two: Config) -> str:

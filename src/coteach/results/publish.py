@@ -12,6 +12,7 @@ from coteach.training.loop import EpochRecord
 
 _MEASURES = ("test_accuracy", "train_loss", "label_precision", "picked", "held_out_loss")
 
+_MATRICES = ("noise_matrix", "matrix_of_stage_one", "matrix_at_the_end")
 _MOST_CLASSES = 20
 """With more, matrices are left out: they would be most of the file."""
 _SHARES = ("test_accuracy", "label_precision", "picked")
@@ -28,7 +29,7 @@ def compact(result: Result) -> dict[str, Any]:
     }
     measured = {measure: values for measure, values in epochs.items() if any(values)}
     many = len(result.summary.get("class_names", ())) > _MOST_CLASSES
-    summary = {name: value for name, value in result.summary.items() if not (many and "matrix" in name)}
+    summary = {name: value for name, value in result.summary.items() if not (many and name in _MATRICES)}
     return {"config": result.config.to_dict(), "summary": summary, "epochs": measured}
 
 
@@ -36,24 +37,24 @@ def read_published(path: Path) -> Result:
     """The run in a file that `publish` wrote; its numbers are rounded to five digits."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        measured, summary = content["epochs"], content["summary"]
-        for name in ("seconds", "environment"):
-            summary[name]  # what every reader counts on
+        config, summary, measured = Config.from_dict(content["config"]), content["summary"], content["epochs"]
+        if not summary["seconds"] >= 0 or not isinstance(summary["environment"]["device"], str):
+            raise ValueError("its summary is damaged")
+        for name, values in measured.items():
+            if len(values) != config.epochs:
+                raise ValueError(f"its {name} has {len(values)} of {config.epochs} epochs")
         records = [
             EpochRecord(
                 epoch, **{name: tuple(measured[name][epoch - 1]) if name in measured else () for name in _MEASURES}
             )
-            for epoch in range(1, len(measured["test_accuracy"]) + 1)
+            for epoch in range(1, config.epochs + 1)
         ]
-        config = Config.from_dict(content["config"])
-        if len(records) != config.epochs:
-            raise ValueError(f"it has {len(records)} of {config.epochs} epochs")
         if not all(0 <= share <= 1 for record in records for name in _SHARES for share in getattr(record, name)):
             raise ValueError("it has a share that is not between 0 and 1")
         return Result(config, path, records, summary, already_done=True)
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, IndexError, SettingError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, SettingError) as error:
         raise DataError(f"{path} is no published run ({error}): take it out of the folder") from error
 
 
