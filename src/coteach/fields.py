@@ -41,7 +41,8 @@ def _classes(path: Path, changed: int) -> tuple[ast.ClassDef, ...]:
     return tuple(node for node in tree.body if isinstance(node, ast.ClassDef))
 
 
-def fields_of(node: ast.ClassDef) -> list[Field]:
+@cache  # by the node itself: a file that changed is parsed anew
+def fields_of(node: ast.ClassDef) -> tuple[Field, ...]:
     """The annotated attributes of a class that hold plain values; others are not settings."""
     found = []
     for statement, after in zip(node.body, [*node.body[1:], None], strict=True):
@@ -59,7 +60,7 @@ def fields_of(node: ast.ClassDef) -> list[Field]:
                 f"the default of {where} must be a plain value, it is {ast.unparse(statement)!r}"
             ) from None
         found.append(Field(statement.target.id, kind, default, _docstring(after)))
-    return found
+    return tuple(found)
 
 
 def _docstring(node: ast.stmt | None) -> str:

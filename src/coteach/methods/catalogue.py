@@ -105,7 +105,7 @@ def _files(folder: Path) -> list[Path]:
 def _inherited(node: ast.ClassDef, nodes: _Classes) -> list[Field]:
     """The settings of a class after those of its bases."""
     bases = [nodes[base.id] for base in node.bases if isinstance(base, ast.Name) and base.id in nodes]
-    return [field for base in bases for field in _inherited(base, nodes)] + fields_of(node)
+    return [*(field for base in bases for field in _inherited(base, nodes)), *fields_of(node)]
 
 
 def _name(node: ast.ClassDef) -> str | None:
