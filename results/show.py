@@ -77,7 +77,7 @@ def between(text: str, mark: str, new: str) -> str:
 
 
 def main() -> None:
-    """Write what differs."""
+    """Write the texts and the figures."""
     for path, text in texts().items():
         write_over(path, text)
     with tempfile.TemporaryDirectory() as folder:

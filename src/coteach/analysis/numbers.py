@@ -1,7 +1,7 @@
 """How a run becomes one number, and several runs a cell of a table. Never a number without its n."""
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from coteach.paper import Cell
@@ -41,7 +41,7 @@ class Choice:
         known = [value for value in values if value is not None]
         return statistics.fmean(known) if known else None
 
-    def said_of(self, lengths: Iterable[int]) -> str:
+    def said_of(self, lengths: Collection[int]) -> str:
         """The caption, for runs of so many epochs each."""
         short = {epochs for epochs in lengths if epochs < 10}
         if not short:

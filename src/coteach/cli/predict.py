@@ -44,7 +44,7 @@ class Ask:
 
 def main(argv: list[str]) -> int:
     """Load, read, predict, print."""
-    models = [word for word in argv if (Path(word) / "config.json").is_file() or (Path(word) / "model.json").is_file()]
+    models = [word for word in argv if (Path(word) / "model.json").is_file()]
     if len(models) > 1:
         raise SettingError(
             f"{len(models)} models are given, maybe by a *, such as {models[0]} and {models[1]}: give one"
