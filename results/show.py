@@ -25,7 +25,7 @@ def texts() -> dict[Path, str]:
         RESULTS / "digits" / "tables.md": together(tables(read_grid("digits"), all_runs(RESULTS / "digits"), LAST_TEN)),
         RESULTS / "paper" / "tables.md": together(tables(read_grid("paper"), paper, LAST_TEN)),
         readme: between(readme.read_text(encoding="utf-8"), "paper", together(accuracy)),
-        page: between(page.read_text(encoding="utf-8"), "gains", gains(accuracy)),
+        page: between(between(page.read_text(encoding="utf-8"), "gains", gains(accuracy)), "assumptions", asked(paper)),
     }
 
 
@@ -66,6 +66,14 @@ def gains(found: list[Table]) -> str:
                 ]
                 lines.append(f"| {name} | {row} | " + " | ".join(f"{number:.2f}" for number in numbers) + " |")
     return "\n".join(lines) + "\n"
+
+
+def asked(runs: Collection) -> str:
+    """The tables of the grid `assumptions` that have a whole row: both sides of a question."""
+    found = tables(read_grid("assumptions"), runs, LAST_TEN, "accuracy")
+    return together(
+        [table for table in found if any(all((row, c) in table.cells for c in table.columns) for row in table.rows)]
+    )
 
 
 def between(text: str, mark: str, new: str) -> str:

@@ -100,6 +100,7 @@ def test_the_authors_recipe():
     assert (config.dropout, config.idle_epochs, config.max_steps, config.full_test) == (0.0, 1, 401, False)
     assert (config.settings["schedule"], config.settings["rounding"]) == ("authors", "down")
     assert config.settings["divide_again"] is True
+    assert (config.norm_init, recipe("mnist", noise="pair", rate=0.45).norm_init) == ("uniform", "ones")
     assert recipe("cifar10", name="authors").max_steps == 0
     standard = recipe("mnist", noise="pair", rate=0.45, name="authors", method="standard")
     assert (standard.settings, standard.dropout) == ({}, 0.0)

@@ -12,7 +12,7 @@ from coteach.nets import PaperCNN, build, count_parameters, forward_flop, own
 from coteach.recipes import recipe
 from coteach.results.run import Runner
 from coteach.training import device
-from coteach.training.setup import threads_that_pay
+from coteach.training.setup import draw_labels, make_trainer, threads_that_pay
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,22 @@ def test_dropout_drops_channels_in_training_and_nothing_in_eval():
     assert not torch.equal(net(x), net(x))
     net.eval()
     assert torch.equal(net(x), net(x))
+
+
+@pytest.mark.parametrize("norm_init", ["ones", "uniform"])
+def test_batch_norm_starts_as_asked(norm_init, quick):
+    config, digits = quick(norm_init=norm_init), load("digits")
+    trainer = make_trainer(config, digits, draw_labels(config, digits), device=torch.device("cpu"))
+    for net in trainer.networks:
+        scales = torch.cat([m.weight for m in net.modules() if isinstance(m, nn.BatchNorm2d)])
+        shifts = torch.cat([m.bias for m in net.modules() if isinstance(m, nn.BatchNorm2d)])
+        assert not shifts.any()
+        if norm_init == "ones":
+            assert torch.equal(scales, torch.ones_like(scales))
+        else:
+            assert 0 <= scales.min() < 0.1
+            assert 0.9 < scales.max() <= 1
+            assert 0.4 < scales.mean() < 0.6
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,9 @@ class Config:
     one that suits the samples; for your own images without a GPU, the small one."""
     dropout: float = 0.25
     """Channel dropout of the built-in networks; the paper's text says 0.25, the authors' program had 0."""
+    norm_init: Literal["ones", "uniform"] = "ones"
+    """First scales of batch norm in the built-in networks: ones, or uniform in [0, 1], which was PyTorch's default up
+    to version 1.1 and so the authors'."""
 
     epochs: int = 200
     """Number of epochs."""
@@ -204,7 +207,7 @@ class Config:
 # What was added after the first results were published. At these values a run keeps the name it had before.
 _LATER = {
     "guard": "off", "balanced": False, "warm_up_sha256": None, "correction_epochs": 0,
-    "label": "", "test": "", "test_share": 0.2, "image_size": 0,
+    "label": "", "test": "", "test_share": 0.2, "image_size": 0, "norm_init": "ones",
 }  # fmt: skip
 
 # name, least, most

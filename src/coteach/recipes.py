@@ -21,6 +21,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     # Every departure of the authors' program from the text.
     "authors": {
         "dropout": 0.0,
+        "norm_init": "uniform",
         "idle_epochs": 1,
         "full_test": False,
         "schedule": "authors",

@@ -14,7 +14,7 @@ from coteach.data import Dataset
 from coteach.errors import DataError, SettingError
 from coteach.methods import catalogue
 from coteach.methods.two_stage import TwoStageMethod
-from coteach.nets import Shape, build, forward_flop, own
+from coteach.nets import Shape, build, draw_norm_scales, forward_flop, own
 from coteach.noise import KINDS, Draw, corrupt
 from coteach.samples import Resident, Streamed
 from coteach.training.arithmetic import settled
@@ -122,7 +122,10 @@ def make_trainer(
 def _build(config: Config, dataset: Dataset, network: Callable[[Shape, int], nn.Module] | None) -> nn.Module:
     if network is not None:
         return own(network, dataset.shape, dataset.classes)
-    return build(config.network, dataset.shape, dataset.classes, config.dropout)
+    net = build(config.network, dataset.shape, dataset.classes, config.dropout)
+    if config.norm_init == "uniform" and ":" not in config.network:
+        draw_norm_scales(net)
+    return net
 
 
 @torch.no_grad()
