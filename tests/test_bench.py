@@ -54,8 +54,8 @@ def test_a_grid_in_a_few_lines(tmp_path):
         ('data = "digits"\nnoises = ["pair-145"]\n', "rate is 1.45"),
         ('data = "digits"\nnoises = ["pair-45"]\n[settings]\nepoch = 1', "did you mean 'epochs'"),
         (
-            'data = "digits"\nnoises = ["pair-45"]\nmethods = ["standard"]\n[settings]\nt_k = 9',
-            "standard has no setting t_k: leave it out, or take a method with it, co-teaching or mentornet",
+            'title = "A"\ndata = "digits"\nnoises = ["pair-45"]\nmethods = ["standard"]\n[settings]\nt_k = 9',
+            "table 'A': standard has no setting t_k: leave it out, or take a method with it, co-teaching or mentornet",
         ),
         ('data = "digits"\nnoises = ["pair-45"]\n[settings]\nseed = 9', "a line of its own"),
         ('data = "digits"\nnoises = "pair-45"', "write it like noises = "),
@@ -173,7 +173,7 @@ def test_every_grid_that_comes_with_it_is_sound():
     assert len(list(read_grid("paper").runs())) == 495
     for name, seeds in (("digits", 3), ("mnist", 5), ("cifar10", 5), ("cifar100", 5)):
         assert len(list(read_grid(name).runs())) == 7 * 3 * seeds
-    assert len(list(read_grid("assumptions").runs())) == 8 + 2 + 2 + 1
+    assert len(list(read_grid("assumptions").runs())) == 8 + 2 + 2 + 4 + 2 + 2
     with pytest.raises(SettingError, match="did you mean 'digits'"):
         read_grid("digit")
 

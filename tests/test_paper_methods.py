@@ -13,8 +13,9 @@ import torch
 
 from coteach.batches import Batch
 from coteach.data import load
+from coteach.errors import SettingError
 from coteach.methods import catalogue
-from coteach.methods.f_correction import anchor_rows
+from coteach.methods.f_correction import FCorrection, anchor_rows
 from coteach.recipes import recipe, stage_one_of
 from coteach.results.run import run
 from coteach.training.setup import draw_labels, make_trainer
@@ -243,6 +244,12 @@ def test_stage_one_is_the_standard_run_of_the_same_seeds():
     early = replace(config, settings={**config.settings, "stage_one": "early"})
     assert stage_one_of(early) == replace(standard, hold_out=0.1)
     assert stage_one_of(standard) is None
+
+
+def test_what_a_method_believes_must_be_a_matrix(quick, tmp_path, monkeypatch):
+    monkeypatch.setattr(FCorrection, "believed", lambda self: [0.5, 0.5])
+    with pytest.raises(SettingError, match=r"FCorrection.believed\(\) must return a matrix"):
+        run(quick(method="f-correction"), tmp_path)
 
 
 @pytest.mark.parametrize("stage_one", ["full", "early"])

@@ -76,6 +76,12 @@ def test_one_column_alone_has_no_best(runs, mnist):
     assert "**" not in tables.markdown(alone)
 
 
+def test_equal_means_are_both_the_best(runs, mnist):
+    table = tables.tabulate(mnist, runs, "accuracy", LAST_TEN)
+    table.cells["pair-45", "standard"] = table.cells["pair-45", "co-teaching"]
+    assert "| **78.50 ± 2.83** (56.52, +21.98) | **78.50 ± 2.83** (87.63, -9.13) |" in tables.markdown(table)
+
+
 def test_markdown_with_print_beside_it_and_n_where_seeds_are_missing(runs, mnist):
     assert tables.markdown(tables.tabulate(mnist, runs, "accuracy", LAST_TEN)) == (
         "| | standard | co-teaching |\n"

@@ -45,10 +45,12 @@ class Table:
         """Whether the numbers can be held against the printed ones, which are means of the last ten epochs."""
         return bool(self.printed) and self.number == LAST_TEN.name
 
-    def best(self, row: str) -> str | None:
-        """The column with the highest mean of several; None while one of them is missing, for that may be the best."""
-        there = {column: self.cells[row, column].mean for column in self.columns if (row, column) in self.cells}
-        return max(there, key=there.__getitem__) if len(there) == len(self.columns) > 1 else None
+    def best(self, row: str) -> set[str]:
+        """The columns with the highest mean as shown; none while a column is missing, for that may be the best."""
+        shown = {c: round(100 * self.cells[row, c].mean, 2) for c in self.columns if (row, c) in self.cells}
+        if not len(shown) == len(self.columns) > 1:
+            return set()
+        return {column for column, mean in shown.items() if mean == max(shown.values())}
 
     def difference(self, row: str, column: str) -> float | None:
         """Measured minus printed; None if one is missing, or if this number is not of the last ten epochs."""
@@ -94,7 +96,7 @@ class Table:
     def text(self, row: str, column: str, form: "Form") -> str:
         """A cell: measured, in bold if it is the best of its row, and beside it what is printed."""
         text, beside = form.escape(self.measured(row, column)), self.beside(row, column)
-        text = form.bold(text) if column == self.best(row) else text
+        text = form.bold(text) if column in self.best(row) else text
         return text + form.between + form.small(form.escape(f"({beside})")) if beside else text
 
     def lines(self, form: "Form") -> list[list[str]]:

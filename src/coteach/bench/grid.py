@@ -87,9 +87,12 @@ class TablePlan:
             labels = saved_labels(kind)
             settings = self._settings_for(method, swept, rate)
             for seed in self.seeds:
-                config = recipe(
-                    self.data, noise=kind, rate=rate, method=method, name=self.recipe, seed=seed, **settings
-                )
+                try:
+                    config = recipe(
+                        self.data, noise=kind, rate=rate, method=method, name=self.recipe, seed=seed, **settings
+                    )
+                except SettingError as error:
+                    raise SettingError(f"table {self.title!r}: {error}") from error
                 name = noise_label(noise)
                 yield Planned(self.title, *self._place(name, method, swept), name, config, labels)
 

@@ -194,7 +194,7 @@ def _number(table: Table, row: str, column: str) -> Number:
     points = table.points(row, column)
     return Number(
         text=table.measured(row, column) if measured else "–",
-        best=column == table.best(row),
+        best=column in table.best(row),
         printed=f"{100 * printed.mean:.2f}" if printed else "",
         points="" if points is None else f"{points:+.2f}".replace("-", "−"),
         far=points is not None and round(abs(points), 2) > _FAR,

@@ -255,7 +255,13 @@ class Runner:
 def _believed(trainer: Trainer) -> list[list[float]] | None:
     """How labels go wrong by a two-stage method, in four digits; None if it does not say."""
     matrix = trainer.method.believed() if isinstance(trainer.method, TwoStageMethod) else None
-    return None if matrix is None else [[round(share, 4) for share in row] for row in matrix.tolist()]
+    if matrix is None:
+        return None
+    if not isinstance(matrix, Tensor) or matrix.ndim != 2:
+        raise SettingError(
+            f"{type(trainer.method).__name__}.believed() must return a matrix, a tensor of two dimensions"
+        )
+    return [[round(share, 4) for share in row] for row in matrix.tolist()]
 
 
 def _description(trainer: Trainer, dataset: Dataset) -> Description:
