@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -425,3 +426,5 @@ def test_status_finds_runs_of_another_precision(jobs, tmp_path):
     (made.path / "config.json").write_text(json.dumps(content))
     made.path.rename(tmp_path / "elsewhere")
     assert [s.state for s in standings(jobs, tmp_path)] == [State.DONE, *[State.MISSING] * 3]
+    asked = replace(jobs[0], precision="fp32")  # then it takes a run of just that
+    assert standings([asked], tmp_path)[0].state is State.MISSING

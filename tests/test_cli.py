@@ -236,6 +236,27 @@ BAD = {
     "NaN seconds": (["train", *QUICK, "--checkpoint-every", "nan"], 2, "give seconds"),
     "no demo": (["demo", "--epochs", "0"], 2, "epochs is 0"),
     "no repetitions": (["demo", "--seeds", "0"], 2, "seeds is 0"),
+    "a rate for a method without one": (
+        ["train", *QUICK, "--method", "standard", "--noise-rate", "auto"],
+        2,
+        "standard has no setting noise_rate: leave it out, or take a method with it, co-teaching or mentornet",
+    ),
+    "a rate for an audit without one": (
+        ["audit", "digits", "--method", "standard", "--noise-rate", "0.3"],
+        2,
+        "no setting noise_rate",
+    ),
+    "an audit's method without balance": (
+        ["audit", "digits", "--method", "standard", "--balanced", "yes"],
+        2,
+        "standard has no setting balanced",
+    ),
+    "a share of data that are complete": (["train", *QUICK, "--test-share", "0.5"], 2, "digits is complete"),
+    "dropout of one's own network": (
+        ["train", "--data", "digits", "--noise", "pair", "--rate", "0.45", "--network", "a:b", "--dropout", "0.5"],
+        2,
+        "dropout is of the built-in networks, and a:b is your own: leave it out",
+    ),
     "another method's setting": (
         ["train", "--data", "digits", "--noise", "pair", "--rate", "0.45", "--method", "standard", "--t-k=5"],
         2,

@@ -49,6 +49,11 @@ def test_dropout_drops_channels_in_training_and_nothing_in_eval():
 def test_batch_norm_starts_as_asked(norm_init, quick):
     config, digits = quick(norm_init=norm_init), load("digits")
     trainer = make_trainer(config, digits, draw_labels(config, digits), device=torch.device("cpu"))
+    convolutions = [m.weight for m in trainer.networks.modules() if isinstance(m, nn.Conv2d)]
+    torch.manual_seed(config.init_seed)
+    plain = [build(config.network, digits.shape, digits.classes, config.dropout) for _ in range(2)]
+    expected = [m.weight for m in nn.ModuleList(plain).modules() if isinstance(m, nn.Conv2d)]
+    assert all(map(torch.equal, convolutions, expected))  # no other weight depends on it
     for net in trainer.networks:
         scales = torch.cat([m.weight for m in net.modules() if isinstance(m, nn.BatchNorm2d)])
         shifts = torch.cat([m.bias for m in net.modules() if isinstance(m, nn.BatchNorm2d)])

@@ -153,8 +153,11 @@ def test_a_run_answers_a_grid_whatever_its_precision_but_only_once(tmp_path, mni
     assert read_runs(tmp_path).find(first).config.precision == "fp32"  # as every run gets it on a CPU
     assert read_runs(tmp_path).find(replace(first, precision="bf16")).config.precision == "bf16"
     publish([replace(found, config=replace(found.config, compile=True))], tmp_path)
-    with pytest.raises(DataError, match="two runs of the same cell and seed"):
-        read_runs(tmp_path).find(first)
+    assert not read_runs(tmp_path).find(first).config.compile  # as every run on a CPU
+    inputs = [replace(found.config.inputs, method_sha256=digit * 64) for digit in "01"]
+    others = Collection(replace(found, config=replace(found.config, inputs=each)) for each in inputs)
+    with pytest.raises(DataError, match="two runs of the same cell and seed, which differ in inputs"):
+        others.find(first)
     assert read_runs(tmp_path).find(replace(first, precision="bf16")).config.precision == "bf16"
 
 

@@ -79,7 +79,8 @@ class Config:
     """Network: paper-cnn, small-cnn, mlp, or module:function of your own, called with (shape, classes). By default the
     one that suits the samples; for your own images without a GPU, the small one."""
     dropout: float = 0.25
-    """Channel dropout of the built-in networks; the paper's text says 0.25, the authors' program had 0."""
+    """Dropout of the built-in networks, of whole channels in images; the paper's text says 0.25, the authors' program
+    had 0."""
     norm_init: Literal["ones", "uniform"] = "ones"
     """First scales of batch norm in the built-in networks: ones, or uniform in [0, 1], which was PyTorch's default up
     to version 1.1 and so the authors'."""
@@ -97,7 +98,7 @@ class Config:
     lr: float = 0.001
     """Learning rate of Adam."""
     decay_from: int = 80
-    """Epochs at the full learning rate; after them it falls linearly to zero at the last epoch."""
+    """Epochs at the full learning rate; after them it falls linearly, to zero just after the last."""
     beta1: float = 0.9
     """Adam's beta1 before the decay starts."""
     late_beta1: float = 0.1

@@ -75,11 +75,11 @@ def build(network: str, shape: Shape, classes: int, dropout: float) -> nn.Module
     return own(function_named(network), shape, classes)
 
 
-def draw_norm_scales(net: nn.Module) -> None:
+def draw_norm_scales(net: nn.Module, generator: torch.Generator) -> None:
     """Start batch norm with scales that are uniform in [0, 1], as PyTorch did up to version 1.1."""
     for layer in net.modules():
         if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
-            nn.init.uniform_(layer.weight)
+            nn.init.uniform_(layer.weight, generator=generator)
 
 
 def own(function: Callable[[Shape, int], nn.Module], shape: Shape, classes: int) -> nn.Module:

@@ -85,10 +85,7 @@ def recipe(
             why = "the noise rate is given" if "tau" in changes else f"{method} does not select by loss"
             raise SettingError(f"correction_epochs cannot do anything, for {why}: leave it out")
         values["correction_epochs"] = 0
-    for key in values:
-        if key not in config_fields() and key not in settings:
-            catalogue.check_setting(method, key)
-            raise unknown("setting", key, [*config_fields(), *settings], f"the method is {method}")
+    _check_names(changes, method, str(values["network"]))
     own = {key: field.default for key, field in settings.items()}
     own |= checked({key: value for key, value in values.items() if key in settings}, settings, method)
     return Config(
@@ -104,6 +101,17 @@ def recipe(
             "inputs": Inputs(data_sha256=data_sha256, **inputs),
         }
     )
+
+
+def _check_names(changes: Mapping[str, Any], method: str, network: str) -> None:
+    """Refuse changes that nothing would heed."""
+    settings = catalogue.settings_of(method)
+    for key in changes:
+        if key not in config_fields() and key not in settings:
+            catalogue.check_setting(method, key)
+            raise unknown("setting", key, [*config_fields(), *settings], f"the method is {method}")
+        if key in ("dropout", "norm_init") and ":" in network:
+            raise SettingError(f"{key} is of the built-in networks, and {network} is your own: leave it out")
 
 
 def stage_one_of(config: Config) -> Config | None:

@@ -25,6 +25,8 @@ class Job:
     labels: Draw | None = None
     needs: str | None = None
     """The name of the job that is its first stage."""
+    precision: str = "auto"
+    """As the grid asks for it."""
 
     @property
     def name(self) -> str:
@@ -47,13 +49,13 @@ def jobs_of(runs: Iterable[tuple[Config, Draw | None]], device: torch.device) ->
     found: dict[str, Job] = {}
     for planned, labels in runs:
         config = whole(planned, device)
-        before = stage_one_of(config)
+        before = stage_one_of(planned)
         needs = None
         if before is not None:
             first = whole(before, device)
             needs = first.name
-            found.setdefault(needs, Job(first, labels))
-        found.setdefault(config.name, Job(config, labels, needs))
+            found.setdefault(needs, Job(first, labels, precision=before.precision))
+        found.setdefault(config.name, Job(config, labels, needs, planned.precision))
     return list(found.values())
 
 

@@ -44,13 +44,14 @@ def state_of(folder: RunFolder) -> State:
 
 
 def standings(jobs: Sequence[Job], out: Path) -> list[Standing]:
-    """Where each job of a grid stands. A run that differs only in how a step is computed counts, as in tables."""
+    """Where each job of a grid stands. A run of another precision counts if the grid asks for none, as in tables."""
     others = _by_experiment(out)
     found = []
     for job in jobs:
         folder = RunFolder(out / job.name)
         if not folder.path.exists():
-            folder = others.get(job.config.experiment, folder)
+            answers = others.get(job.config.experiment, [])
+            folder = next((other for other, how in answers if job.precision in ("auto", how)), folder)
         state = state_of(folder)
         if state is State.DONE:
             found.append(Standing(job, state, job.config.epochs, float(folder.summary()["seconds"])))
@@ -59,13 +60,14 @@ def standings(jobs: Sequence[Job], out: Path) -> list[Standing]:
     return found
 
 
-def _by_experiment(out: Path) -> dict[str, RunFolder]:
-    """The run folders by what they are an answer to."""
-    found = {}
-    for file in sorted(out.glob("*/config.json")):
-        folder = RunFolder(file.parent)
+def _by_experiment(out: Path) -> dict[str, list[tuple[RunFolder, str]]]:
+    """The run folders and their precisions by what they are an answer to, those that are done first."""
+    found: dict[str, list[tuple[RunFolder, str]]] = {}
+    folders = [RunFolder(file.parent) for file in sorted(out.glob("*/config.json"))]
+    for folder in sorted(folders, key=lambda folder: not folder.done):
         with contextlib.suppress(CoteachError):  # it is none of this grid's
-            found[folder.config().experiment] = folder
+            config = folder.config()
+            found.setdefault(config.experiment, []).append((folder, config.precision))
     return found
 
 

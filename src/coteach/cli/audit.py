@@ -117,8 +117,11 @@ def _audit(argv: list[str]) -> int:
     changes: dict[str, Any] = {}
     if ask.epochs is not None:
         changes |= {"epochs": ask.epochs, "decay_from": ask.epochs // 2}
-    if "balanced" in catalogue.settings_of(ask.method):
-        changes["balanced"] = ask.balanced == "yes"
+    if rate is not None:
+        catalogue.check_setting(ask.method, "tau", said="noise_rate")
+    if ask.balanced == "yes":
+        catalogue.check_setting(ask.method, "balanced")
+        changes["balanced"] = True
     if ask.network:
         changes["network"] = ask.network
     config = recipe(dataset, method=ask.method, name="audit", seed=ask.seed, **changes)

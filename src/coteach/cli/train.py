@@ -4,7 +4,7 @@ import json
 import sys
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
@@ -15,6 +15,10 @@ from coteach.errors import CoteachError, SettingError
 from coteach.fields import Field, checked
 from coteach.methods import catalogue
 from coteach.recipes import RECIPES, recipe, saved_labels
+
+if TYPE_CHECKING:
+    from coteach.estimate.combined import Estimate
+    from coteach.results.run import Result
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,12 @@ def main(argv: list[str]) -> int:
     if wants.get("data") is None:
         raise SettingError("which data? give --data, such as --data digits; `coteach data list` shows what there is")
     data, noise = wants.pop("data"), wants.pop("noise", "none")
-    known_rate, auto = _noise_rate(wants.pop("noise_rate", None), wants)
+    if "test_share" in wants and data in CATALOGUE:
+        raise SettingError(f"test_share goes with your own data, and {data} is complete: leave it out")
     method, seed = wants.pop("method", "co-teaching"), wants.pop("seed", 1)
+    if "noise_rate" in wants:
+        catalogue.check_setting(method, "tau", said="noise_rate")
+    known_rate, auto = _noise_rate(wants.pop("noise_rate", None), wants)
     config = recipe(
         data,
         noise=noise,
@@ -73,7 +81,6 @@ def main(argv: list[str]) -> int:
     if not auto and wants.get("correction_epochs"):
         raise SettingError("correction_epochs needs an estimate to correct by: add --noise-rate auto, or leave it out")
 
-    from coteach.analysis.numbers import LAST_TEN, cell, label_precision, test_accuracy
     from coteach.progress import RunProgress
     from coteach.results.run import Runner
 
@@ -100,10 +107,18 @@ def main(argv: list[str]) -> int:
             if ("tau" in wants or known_rate) and noise == "none":
                 progress.message("the noise rate is given, so there is no warm-up; --noise-rate auto often ends better")
             result = runner.run(replace(config, correction_epochs=0), labels=saved_labels(noise))
+    _say(result, estimate, as_json=where.json)
+    return 0
+
+
+def _say(result: "Result", estimate: "Estimate | None", *, as_json: bool) -> None:
+    """Print what came out."""
+    from coteach.analysis.numbers import LAST_TEN, cell, label_precision, test_accuracy
+
     accuracy = LAST_TEN(result.epochs, test_accuracy)
     precision = LAST_TEN(result.epochs, label_precision)
     number_said = LAST_TEN.said_of([result.config.epochs])
-    if where.json:
+    if as_json:
         answer = {
             "folder": str(result.path),
             "already_done": result.already_done,
@@ -116,7 +131,7 @@ def main(argv: list[str]) -> int:
         }
         json.dump(answer, sys.stdout, indent=2)
         print()
-        return 0
+        return
     if result.already_done:
         print("This run is done already; nothing was trained.")
     for title, number in (("test accuracy", cell([accuracy])), ("label precision", cell([precision]))):
@@ -127,7 +142,6 @@ def main(argv: list[str]) -> int:
         between = f"{100 * estimate.low:.1f} to {100 * estimate.high:.1f} %"
         print(f"{'wrong labels':<16} {100 * estimate.rate:.1f} %  (estimated, {between}{doubt})")
     print(f"{'folder':<16} {result.path}")
-    return 0
 
 
 def _noise_rate(asked: str | float | None, wants: dict[str, Any]) -> tuple[dict[str, Any], bool | None]:

@@ -61,7 +61,8 @@ class Known:
     array_sha256: Mapping[str, str] = field(default_factory=dict)
     """Sha256 of the raw uint8 bytes of each array, in the official order."""
     split_sha256: Mapping[str, str] = field(default_factory=dict)
-    """`checksums.unordered_sha256` of "train" and "test", for data whose copies come in several orders."""
+    """`checksums.unordered_sha256` of "train" and "test", for data whose copies come in several orders: they are
+    brought into one."""
 
     @property
     def classes(self) -> int:

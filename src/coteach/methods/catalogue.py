@@ -69,12 +69,12 @@ def settings_of(name: str) -> dict[str, Field]:
     return entry(name).settings
 
 
-def check_setting(name: str, setting: str) -> None:
-    """Refuse a setting that only other methods have."""
+def check_setting(name: str, setting: str, said: str = "") -> None:
+    """Refuse a setting that only other methods have; `said` is what the user calls it."""
     owners = [other for other, found in entries().items() if setting in found.settings]
     if owners and name not in owners:
         raise SettingError(
-            f"{name} has no setting {setting}: leave it out, or take a method with it, {' or '.join(owners)}"
+            f"{name} has no setting {said or setting}: leave it out, or take a method with it, {' or '.join(owners)}"
         )
 
 

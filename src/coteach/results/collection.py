@@ -23,8 +23,8 @@ class Collection:
     def find(self, config: Config) -> Result | None:
         """The run that answers a config. One whose precision is `auto` is answered by any precision.
 
-        Of several precisions, the one counts that `auto` is on the run's device; of runs that differ in the source of
-        their method or network, the one made with the present source.
+        Of several ways to compute a step, the one counts that is the default on the run's device; of runs that differ
+        in the source of their method or network, the one made with the present source.
         """
         found = [
             result
@@ -40,15 +40,15 @@ class Collection:
             one, two = found[:2]
             raise DataError(
                 f"{one.path.name} and {two.path.name} are two runs of the same cell and seed, which differ in "
-                f"{_difference(one.config, two.config)}: set it in the grid, or move one of them away"
+                f"{_difference(one.config, two.config)}: move one of them away"
             )
         return found[0] if found else None
 
 
 def _of_itself(result: Result) -> bool:
-    """Whether a run has the precision that it gets on its device unless another is asked for."""
+    """Whether a run was computed as it is on its device unless something else is asked for."""
     on_gpu = str(result.summary["environment"].get("device", "")).startswith("cuda")
-    return result.config.precision == ("bf16" if on_gpu else "fp32")
+    return (result.config.precision, result.config.compile) == (("bf16", True) if on_gpu else ("fp32", False))
 
 
 def _difference(one: Config, two: Config) -> str:

@@ -30,6 +30,9 @@ from coteach.storage import storage_errors, write_over
 from coteach.training.ledger import Ledger
 from coteach.training.loop import EpochRecord
 
+_LOOK = 1.0
+"""Seconds for which a folder may be held by one that only looks whether it is."""
+
 
 class RunFolder:
     """The files of one run, read and written whole."""
@@ -51,7 +54,7 @@ class RunFolder:
 
         A kill ends the claim too.
         """
-        lock = filelock.FileLock(self.path / ".lock", timeout=0)
+        lock = filelock.FileLock(self.path / ".lock", timeout=_LOOK)
         with storage_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             try:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
@@ -22,7 +21,7 @@ from coteach.results.checkpoint import Checkpoints
 from coteach.results.environment import environment
 from coteach.results.folder import RunFolder
 from coteach.results.saving import Saver, stop_requests
-from coteach.results.weights import Description, write_weights
+from coteach.results.weights import Description, read_description, read_weights, write_weights
 from coteach.samples import Streamed
 from coteach.training.arithmetic import settled, switches
 from coteach.training.device import choose_device, kept_random_state, threads
@@ -279,5 +278,5 @@ def _description(trainer: Trainer, dataset: Dataset) -> Description:
 
 def _first_network(path: Path) -> dict[str, Tensor]:
     """The weights of a run's first network."""
-    tensors = safetensors.torch.load_file(path / "weights.safetensors")
+    tensors = read_weights(path, read_description(path))
     return {name.removeprefix("0."): value for name, value in tensors.items() if name.startswith("0.")}

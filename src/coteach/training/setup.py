@@ -80,7 +80,12 @@ def make_trainer(
     train, test = place(dataset.x_train, device), place(dataset.x_test, device)
     method = catalogue.load(config.method)(dataset.classes, **config.settings)
     torch.manual_seed(config.init_seed)
-    nets = [_build(config, dataset, network).to(device) for _ in range(method.networks)]
+    nets = [_build(config, dataset, network) for _ in range(method.networks)]
+    if config.norm_init == "uniform" and network is None and ":" not in config.network:
+        scales = torch.Generator().manual_seed(config.init_seed)  # of their own, so that other weights stay the same
+        for net in nets:
+            draw_norm_scales(net, scales)
+    nets = [net.to(device) for net in nets]
     if len({id(p) for net in nets for p in net.parameters()}) != sum(len(list(net.parameters())) for net in nets):
         raise SettingError("the networks share parameters: the function must build a new network at each call")
     for net, weights in zip(nets, initial, strict=False):  # a method of one network needs only the first
@@ -122,10 +127,7 @@ def make_trainer(
 def _build(config: Config, dataset: Dataset, network: Callable[[Shape, int], nn.Module] | None) -> nn.Module:
     if network is not None:
         return own(network, dataset.shape, dataset.classes)
-    net = build(config.network, dataset.shape, dataset.classes, config.dropout)
-    if config.norm_init == "uniform" and ":" not in config.network:
-        draw_norm_scales(net)
-    return net
+    return build(config.network, dataset.shape, dataset.classes, config.dropout)
 
 
 @torch.no_grad()

@@ -138,8 +138,8 @@ def finished_files(path: Path) -> dict[str, bytes]:
     """What a finished run consists of, by the names of its files."""
     folder = RunFolder(path)
     files = [folder.config_file, folder.labels_file, folder.epochs_file, folder.weights_file, folder.summary_file]
-    if folder.model_file.exists():  # not in a run that an older version finished
-        files.append(folder.model_file)
+    # evidence is there if nobody knows which labels are right, model.json unless an older version finished the run
+    files += [file for file in (folder.evidence_file, folder.model_file) if file.exists()]
     with storage_errors(path, "read"):
         return {file.name: file.read_bytes() for file in files}
 
