@@ -22,8 +22,8 @@ def texts() -> dict[Path, str]:
     accuracy = tables(read_grid("paper").only(list(NAMES)), paper, LAST_TEN, "accuracy")
     readme, page = HOME / "README.md", HOME / "docs" / "reproduction.md"
     return {
-        RESULTS / "digits" / "tables.md": together(tables(read_grid("digits"), all_runs(RESULTS / "digits"), LAST_TEN)),
-        RESULTS / "paper" / "tables.md": together(tables(read_grid("paper"), paper, LAST_TEN)),
+        RESULTS / "digits" / "digits.md": together(tables(read_grid("digits"), all_runs(RESULTS / "digits"), LAST_TEN)),
+        RESULTS / "paper" / "paper.md": together(tables(read_grid("paper"), paper, LAST_TEN)),
         readme: between(readme.read_text(encoding="utf-8"), "paper", together(accuracy)),
         page: between(between(page.read_text(encoding="utf-8"), "gains", gains(accuracy)), "assumptions", asked(paper)),
     }

@@ -190,7 +190,7 @@ def test_bench_runs_what_is_missing_and_publishes(cli, tmp_path):
     content = json.loads(published[0].read_text())
     assert set(content) == {"config", "summary", "epochs"}
     assert len(content["epochs"]["test_accuracy"]) == 2
-    assert "| pair-45 |" in (tmp_path / "small" / "tables.md").read_text()
+    assert "| pair-45 |" in (tmp_path / "small" / "grid.md").read_text()
     again = cli("bench", "grid.toml")
     assert again.stdout == first.stdout
     assert again.stderr == ""
@@ -407,9 +407,9 @@ def test_nobody_reads_and_the_work_goes_on(tmp_path):
 def test_a_part_does_not_replace_the_published_whole(cli, tmp_path):
     (tmp_path / "grid.toml").write_text(GRID)
     assert cli("bench", "grid.toml", "--publish", "small").returncode == 0
-    whole = (tmp_path / "small" / "tables.md").read_text()
+    whole = (tmp_path / "small" / "grid.md").read_text()
     assert cli("bench", "grid.toml", "--publish", "small", "--only", "standard").returncode == 0
-    assert (tmp_path / "small" / "tables.md").read_text() == whole
+    assert (tmp_path / "small" / "grid.md").read_text() == whole
 
 
 def test_a_folder_that_is_none_is_told_once(cli, tmp_path):

@@ -87,7 +87,7 @@ def main(argv: list[str]) -> int:
     shown = tables(grid, Collection(results), LAST_TEN)
     if ask.publish is not None and not ask.only and ask.seeds is None:  # a part must not replace the whole
         missing = f"\n{len(failures)} runs failed and are not in the tables.\n" if failures else ""
-        write_over(ask.publish / "tables.md", "\n".join(map(markdown, shown)) + missing)
+        write_over(ask.publish / f"{Path(ask.grid).stem}.md", "\n".join(map(markdown, shown)) + missing)
     if ask.json:
         json.dump([cell for found in shown for cell in found.to_list()], sys.stdout, indent=2)
         print()

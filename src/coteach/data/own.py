@@ -99,8 +99,9 @@ def _from_images(name: str, source: ImageFiles, test: ImageFiles | None, size: i
 
 
 def _from_rows(name: str, source: Rows, test: Rows | None, share: float) -> Dataset:
-    encoder, notes = TableEncoder.fit(source.table, {source.label})
     names, y, y_test = _classes(source, test)
+    learned_from = np.arange(len(y)) if test else held_out(y, share)[0]
+    encoder, notes = TableEncoder.fit(source.table, {source.label}, learned_from)
     dataset = Dataset.checked(
         name,
         encoder.transform(source.table, source.where),

@@ -175,13 +175,18 @@ class TableEncoder:
     columns: tuple[Column, ...]
 
     @classmethod
-    def fit(cls, table: Mapping[str, Cells], leave_out: Collection[str]) -> tuple[Self, list[str]]:
-        """The encoder for a table, and what a user should know about it, line by line."""
+    def fit(
+        cls, table: Mapping[str, Cells], leave_out: Collection[str], rows: NDArray[np.int64]
+    ) -> tuple[Self, list[str]]:
+        """The encoder for a table, and what a user should know about it, line by line.
+
+        Numbers are scaled by those of `rows`: what is held out for testing must not shape what is learned from.
+        """
         columns, notes = [], []
         for name, cells in table.items():
             if name in leave_out:
                 continue
-            column, note = _column(name, cells)
+            column, note = _column(name, cells, rows)
             if column is not None:
                 columns.append(column)
             if note:
@@ -207,15 +212,16 @@ class TableEncoder:
         return cls(tuple(Column(**{**column, "categories": tuple(column["categories"])}) for column in values))
 
 
-def _column(name: str, cells: Cells) -> tuple[Column | None, str]:
+def _column(name: str, cells: Cells, rows: NDArray[np.int64]) -> tuple[Column | None, str]:
     """How a column is encoded, None if it is left out, and what is to be said of it."""
     numbers = _numbers(cells)
     missing = int(np.isnan(numbers).sum() if numbers is not None else (_present(cells) == "").sum())
     if missing == len(cells):
         return None, " is empty and left out"
     if numbers is not None:
-        median = float(np.nanmedian(numbers))
-        filled = np.where(np.isnan(numbers), median, numbers)
+        learned = numbers[rows] if np.isfinite(numbers[rows]).any() else numbers
+        median = float(np.nanmedian(learned))
+        filled = np.where(np.isnan(learned), median, learned)
         column = Column(name, median, float(filled.mean()), float(filled.std()) or 1.0, missing=missing > 0)
         how = f"filled with the median {median:g}"
     else:

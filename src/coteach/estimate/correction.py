@@ -38,6 +38,7 @@ def corrected(
     folder: Path | None = None,
     checkpoint_every: float = 30.0,
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_message: Callable[[str], None] = lambda message: None,
 ) -> tuple[Weights, ...]:
     """The weights of the warm-up's first `networks` after some epochs on the suggested labels.
 
@@ -70,6 +71,7 @@ def corrected(
             folder=folder,
             checkpoint_every=checkpoint_every,
             on_progress=on_progress,
+            on_message=on_message,
         )
     weights = tuple(part["weights"] for part in done)
     if folder is not None:

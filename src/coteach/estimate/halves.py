@@ -106,12 +106,13 @@ def train_halves(
     folder: Path | None,
     checkpoint_every: float,
     on_progress: Callable[[Progress], None],
+    on_message: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """What each half came to, or the first of them; `begin` starts one, `title` is what the progress calls it.
 
     With a folder it is saved there now and then and goes on from there; the checkpoints are the caller's to remove.
     """
-    saved = _Saved(folder, checkpoint_every)
+    saved = _Saved(folder, checkpoint_every, on_message)
     with stop_requests() as stop:
         for h in range(len(saved.done), count):
             now = begin(h)
@@ -145,9 +146,12 @@ def _stopped(title: str, saved: "_Saved", now: Half | None = None) -> Interrupte
 class _Saved:
     """The halves on the disk while they are under way, or nowhere without a folder."""
 
-    def __init__(self, folder: Path | None, every: float) -> None:
+    def __init__(self, folder: Path | None, every: float, on_message: Callable[[str], None]) -> None:
         self._checkpoints = None if folder is None else Checkpoints(folder)
-        self._state: dict[str, Any] = (self._checkpoints and self._checkpoints.load()[0]) or {"done": [], "half": {}}
+        state, warnings = (None, []) if self._checkpoints is None else self._checkpoints.load()
+        for warning in warnings:
+            on_message(warning)
+        self._state: dict[str, Any] = state or {"done": [], "half": {}}
         self._every, self._last = every, time.monotonic()
         self.where = "" if folder is None else f" and saved in {folder}"
         self.done: list[dict[str, Any]] = self._state["done"]

@@ -78,6 +78,7 @@ def prepare(
         "folder": None if folder is None else folder.path,
         "checkpoint_every": checkpoint_every,
         "on_progress": on_progress,
+        "on_message": on_message,
     }
     with nullcontext() if folder is None else folder.claimed(on_wait=on_message):
         warmed = warm_up(first, dataset, draw, **how)

@@ -156,6 +156,7 @@ def warm_up(
     folder: Path | None = None,
     checkpoint_every: float = 30.0,
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_message: Callable[[str], None] = lambda message: None,
 ) -> WarmUp:
     """Train a new network on each half of the samples and score the other half with it.
 
@@ -185,6 +186,7 @@ def warm_up(
             folder=folder,
             checkpoint_every=checkpoint_every,
             on_progress=on_progress,
+            on_message=on_message,
         )
     log_p = np.empty((len(y), dataset.classes))
     for h, part in enumerate(done):

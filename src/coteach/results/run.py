@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from coteach.config import Config
-from coteach.data import Dataset, load_source
+from coteach.data import CATALOGUE, Dataset, load_source
 from coteach.errors import CoteachError, DataError, SettingError
 from coteach.methods import catalogue
 from coteach.methods.two_stage import TwoStageMethod
@@ -150,8 +150,7 @@ class Runner:
             Checkpoints(folder.path).remove()  # a kill just before the end may have left them
             return read_result(folder.path)
         dataset = dataset or load_source(config.source)
-        if config.inputs.data_sha256 not in (None, dataset.fingerprint):
-            raise DataError(f"{config.data} has changed since this run was described: describe it anew")
+        _check_data(config, dataset)
         self.tell_notes(dataset)
         if config.inputs.data_sha256 and config.noise == "none" and config.settings.get("tau") == 0 and not initial:
             self.on_message("tau is 0, so every label is believed: give the noise rate if some are wrong")
@@ -249,6 +248,18 @@ class Runner:
                 if trainer.epoch <= config.epochs:
                     pause()
             return stop.is_set()
+
+
+def _check_data(config: Config, dataset: Dataset) -> None:
+    """Refuse a dataset that is not the one of the config; a known one is known by its size and its classes."""
+    if config.inputs.data_sha256 is not None:
+        if config.inputs.data_sha256 != dataset.fingerprint:
+            raise DataError(f"{config.data} has changed since this run was described: describe it anew")
+        return
+    known = CATALOGUE[config.data]
+    right = (known.train, known.test, known.class_names)
+    if (len(dataset.y_train), len(dataset.y_test), dataset.class_names) != right:
+        raise DataError(f"the dataset given is not {known.name}: describe the run with recipe(dataset) instead")
 
 
 def _believed(trainer: Trainer) -> list[list[float]] | None:
