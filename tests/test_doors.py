@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 from torch.utils.data import Dataset as TorchDataset
-from torch.utils.data import IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import coteach
 from coteach.cli.main import main
@@ -289,6 +289,14 @@ def test_a_table(table):
     assert dataset.preprocessing["label"] == "species"
 
 
+def test_what_is_held_out_does_not_scale_what_is_learned_from(tmp_path):
+    rows = "".join(f"{number},{'ab'[number % 2]}\n" for number in np.arange(40) ** 2)
+    (tmp_path / "t.csv").write_text(f"size,kind\n{rows}")
+    dataset = load(tmp_path / "t.csv", label="kind")
+    assert len(dataset.x_test) == 8
+    np.testing.assert_allclose([dataset.x_train.mean(), dataset.x_train.std()], [0, 1], atol=1e-6)
+
+
 def test_the_test_table_is_encoded_as_the_training_table(table, tmp_path):
     (tmp_path / "test.csv").write_text("species\tcolour\tage\ncat\tgreen\t10\ndog\tred\t\n".replace("\t", ";"))
     dataset = load(table, label="species", test=tmp_path / "test.csv")
@@ -513,6 +521,11 @@ def test_a_torch_dataset():
     np.testing.assert_array_equal(dataset.x_test, DIGITS.x_train[:6])
 
 
+def test_samples_of_a_torch_dataset_are_not_cut_to_the_type_of_the_first():
+    x, _ = from_torch([(np.array([1, 2]), 0), (np.array([0.7, 0.2]), 1)])
+    np.testing.assert_array_equal(x, [[1, 2], [0.7, 0.2]])
+
+
 class Stream(IterableDataset):
     def __iter__(self):
         return iter([])
@@ -524,6 +537,8 @@ class Stream(IterableDataset):
         (Stream(), "has no length"),
         ([], "is empty"),
         ([np.zeros(3)], "is no pair of a sample and one label"),
+        ([{"x": np.zeros(3), "y": 0}], "it is a dict with 'x', 'y'"),
+        (DataLoader([1]), r"DataLoader is not indexed: give loader\.dataset"),
         ([(np.zeros(3), np.zeros(3))], "is no pair of a sample and one label"),
         ([(np.zeros(3), 0), (np.zeros(4), 1)], r"sample 1 .* has shape \(4,\), those before it \(3,\)"),
     ],

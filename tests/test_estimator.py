@@ -461,3 +461,49 @@ def test_the_page_does_what_it_says(capsys):
     assert sorted(told) == sorted(NoisyLabelClassifier().get_params())
     attributes = {name for name in vars(names["classifier"]) if name.endswith("_")} - {"n_features_in_"}
     assert attributes <= set(re.findall(r"`(\w+_)`", text))
+
+
+class KeepsWhatItSaw(nn.Module):
+    """Has a tensor with a history, which cannot be copied, and refuses float64."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.layer = nn.Linear(features, classes)
+
+    def forward(self, x):
+        assert x.dtype == torch.float32
+        self.last = self.layer(x)
+        return self.last
+
+
+def test_a_network_that_cannot_be_copied_loses_no_training(blobs):
+    model = quick(module=lambda shape, classes: KeepsWhatItSaw(shape[0], classes), noise_rate=0.1)
+    probabilities = model.fit(*blobs).predict_proba(blobs[0])
+    assert (probabilities.dtype, probabilities.shape) == (np.float64, (12, 2))
+
+
+class HasMore(nn.Linear):
+    def get_extra_state(self):
+        return {"more": 1}
+
+    def set_extra_state(self, state):
+        pass
+
+
+def test_a_network_whose_state_cannot_be_kept_is_refused_before_it_is_trained(blobs):
+    with pytest.raises(SettingError, match="keeps more than tensors in its state"):
+        quick(module=lambda shape, classes: HasMore(shape[0], classes)).fit(*blobs)
+
+
+def test_images_that_may_be_misread_are_pointed_out(digits):
+    images = digits[0].reshape(-1, 8, 8)
+    with pytest.warns(UserWarning, match="the brightest pixel is 16 of 255"):
+        quick(epochs=1).fit(images.astype(int), digits[1])
+    first = np.repeat((images / 16)[:, None], 3, 1)
+    with pytest.warns(UserWarning, match=r"if the channels come first, give x.transpose\(0, 2, 3, 1\)"):
+        quick(epochs=1).fit(first, digits[1])
+
+
+def test_what_the_guard_finds_is_told(digits):
+    with pytest.warns(UserWarning, match="picked none of the samples labelled"):
+        quick(noise_rate=0.9, settings={"guard": "warn"}, epochs=6).fit(digits[0][:300], digits[1][:300])

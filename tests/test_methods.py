@@ -11,7 +11,7 @@ import torch
 
 from coteach.batches import Batch
 from coteach.data import Dataset
-from coteach.errors import SettingError
+from coteach.errors import SettingError, TrainingError
 from coteach.methods import catalogue
 from coteach.methods.base import Method, Step
 from coteach.paper import tables
@@ -214,3 +214,26 @@ def test_every_method_has_its_page(method):
     assert f"({method}.md)" in (pages / "README.md").read_text()
     for link in re.findall(r"\]\((\S+?)\)", page):
         assert (pages / link).exists(), link
+
+
+ONE, MASK = torch.tensor(1.0), torch.ones(4, dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        (None, "answers with NoneType: return Step"),
+        (((ONE,), (MASK,)), "answers with tuple: return Step"),
+        (Step((ONE, ONE), (MASK,)), "has 2 losses and 1 picks for 1 networks"),
+        (Step((torch.ones(4),), (MASK,)), "no tensor of one number"),
+        (Step((1.0,), (MASK,)), "no tensor of one number"),
+        (Step((ONE,), (torch.tensor([0, 2, 3, 1]),)), "is no mask"),
+        (Step((ONE,), (MASK[:3],)), "is no mask"),
+    ],
+)
+def test_an_answer_of_another_form_is_named(answer, cause):
+    method = catalogue.load("standard")(3)
+    method.step = lambda logits, batch, epoch: answer
+    batch = Batch(torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64), None)
+    with pytest.raises(TrainingError, match=rf"Standard.step\(\).*{cause}"):
+        judge(method, [torch.zeros(4, 3)], batch, ONE)

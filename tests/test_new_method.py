@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from coteach import methods
+from coteach.recipes import recipe
 
 TOY = '''
 """A toy: believe a label the less, the more classes there are."""
@@ -99,6 +100,7 @@ def test_two_files_with_one_name_are_told_apart(process, plugin):
         ("doubt: float = 0.1", "doubt: float = 1 / 3", "must be a plain value"),
         ("doubt: float = 0.1", "lr: float = 0.1", "a run has a setting 'lr' already"),
         ("class Sceptic(Method):", "class Sceptic(Method:", "not valid Python: line 9"),
+        ("class Sceptic(Method):", "class Sceptic(Elsewhere):", "inherits from Elsewhere, whose settings are not to"),
     ],
 )
 def test_a_file_that_cannot_be_one_says_why(process, plugin, old, new, cause):
@@ -107,6 +109,18 @@ def test_a_file_that_cannot_be_one_says_why(process, plugin, old, new, cause):
     process = process("methods", COTEACH_METHODS=plugin)
     assert process.returncode == 2
     assert cause in process.stderr
+
+
+@pytest.mark.parametrize("base", ["co_teaching.CoTeaching", "CoTeaching", "small_loss.SmallLossMethod"])
+@pytest.mark.parametrize("name", ['name = "mine"', 'name: ClassVar[str] = "mine"'])
+def test_it_may_inherit_from_any_method(plugin, known, base, name):
+    text = (
+        "from typing import ClassVar\nfrom coteach.methods import co_teaching, small_loss\n"
+        f"from coteach.methods.co_teaching import CoTeaching\nclass Mine({base}):\n    {name}\n    extra: int = 3\n"
+    )
+    Path(plugin, "mine.py").write_text(text)
+    settings = recipe("digits", noise="pair", rate=0.45, method="mine").settings
+    assert (settings["tau"], settings["t_k"], settings["extra"]) == (0.45, 10, 3)
 
 
 def test_its_settings_do_not_get_in_the_way_of_other_methods(cli, plugin, known):

@@ -1,6 +1,7 @@
 """Run folders: what is in them, how a run goes on, and what happens when the disk or a file fails."""
 
 import dataclasses
+import functools
 import importlib
 import json
 import linecache
@@ -18,7 +19,7 @@ import torch
 from torch import nn
 
 import coteach.results.run as run_module
-from coteach.data import load
+from coteach.data import Dataset, load
 from coteach.errors import DataError, SettingError, StorageError, TrainingError
 from coteach.noise import corrupt, save_draw, symmetric
 from coteach.recipes import recipe, saved_labels
@@ -340,6 +341,79 @@ def test_a_network_as_a_function(quick, tmp_path):
     result = run(quick(), tmp_path, network=own_network)
     assert result.config.network.endswith(":own_network")
     assert result.summary["parameters"] == [650, 650]
+
+
+def network_of(width):
+    return lambda shape, classes: nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.Linear(width, classes))
+
+
+def hidden(shape, classes, *, width):
+    return network_of(width)(shape, classes)
+
+
+class Hidden:
+    def __init__(self, width):
+        self.width = width
+
+    def __call__(self, shape, classes):
+        return hidden(shape, classes, width=self.width)
+
+
+@pytest.mark.parametrize("make", [network_of, Hidden, lambda width: functools.partial(hidden, width=width)])
+def test_what_is_bound_to_a_function_makes_another_run(quick, tmp_path, make):
+    sizes = [run(quick(epochs=1), tmp_path, network=make(width)).summary["parameters"][0] for width in (4, 8, 4)]
+    assert sizes == [310, 610, 310]
+    with pytest.raises(SettingError, match="bind plain values only"):
+        run(quick(), tmp_path, network=make(object()))
+
+
+def test_noise_that_is_in_memory(quick, tmp_path):
+    matrix = symmetric(10, 0.5)
+    drawn = run(quick(noise=matrix, rate=None), tmp_path)
+    np.save(tmp_path / "q.npy", matrix)
+    assert drawn.path.name == run(quick(noise=tmp_path / "q.npy", rate=None), tmp_path).path.name
+    draw = corrupt(load("digits").y_train, matrix, seed=7)
+    mine = run(quick(noise=draw, rate=None), tmp_path, labels=draw)
+    assert mine.summary["labels_sha256"] == draw.sha256
+    with pytest.raises(SettingError, match="the config's noise is pair"):
+        run(quick(epochs=4), tmp_path, labels=draw)
+    with pytest.raises(SettingError, match="leave it out"):
+        quick(noise=matrix)
+
+
+def test_another_dataset_than_the_config_says_is_refused(quick, tmp_path):
+    digits = load("digits")
+    other = Dataset.checked("digits", digits.x_train[::-1][:100], digits.y_train[::-1][:100])
+    with pytest.raises(DataError, match="the dataset given is not digits"):
+        run(quick(), tmp_path, dataset=other)
+
+
+def test_a_damaged_first_stage_is_not_learned_from(quick, tmp_path):
+    first = run(quick(method="standard"), tmp_path)
+    content = bytearray((first.path / "weights.safetensors").read_bytes())
+    content[-3] ^= 1
+    (first.path / "weights.safetensors").write_bytes(content)
+    with pytest.raises(DataError, match=r"is not the file that model\.json was written for"):
+        run(quick(method="s-model"), tmp_path)
+
+
+def test_who_looks_whether_a_run_is_under_way_does_not_stop_it(tmp_path):
+    folder, over = RunFolder(tmp_path / "run"), threading.Event()
+    folder.path.mkdir()
+
+    def look():
+        while not over.is_set():
+            assert folder.running in (True, False)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for _ in range(100):
+            with folder.claimed():
+                pass
+    finally:
+        over.set()
+        looking.join()
 
 
 def test_it_runs_in_a_thread(quick, tmp_path):

@@ -58,10 +58,12 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'coteach' has no attribute {name!r}")
-    return getattr(import_module(f"coteach.{_HOMES[name]}"), name)
+if not TYPE_CHECKING:  # a type checker knows each name from above, and no others
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'coteach' has no attribute {name!r}")
+        return getattr(import_module(f"coteach.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

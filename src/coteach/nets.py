@@ -1,11 +1,13 @@
 """The networks: the paper's nine-layer CNN, a small CNN, an MLP, and the user's own."""
 
+import functools
 import hashlib
 import importlib
 import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -93,6 +95,8 @@ def own(function: Callable[[Shape, int], nn.Module], shape: Shape, classes: int)
         raise SettingError(f"{name} returned {type(net).__name__}: it must return a torch.nn.Module")
     if not any(True for _ in net.parameters()):
         raise SettingError(f"{name}: its network has no parameters to train")
+    if not all(isinstance(value, Tensor) for value in net.state_dict().values()):
+        raise SettingError(f"{name}: its network keeps more than tensors in its state (get_extra_state): leave it out")
     training = net.training
     with torch.no_grad():
         try:
@@ -138,12 +142,35 @@ def _image(shape: Shape, least: int, name: str) -> tuple[int, int, int]:
 
 
 def source_sha256(function: Callable[[Shape, int], nn.Module]) -> str:
-    """A hash of the file that defines a function, so that a changed network is another run."""
+    """A hash of the file that defines a function and of the values bound to it: a changed network is another run."""
+    inner, bound = _unbound(function)
     try:
-        source = inspect.getsource(inspect.getmodule(function) or function)
+        source = inspect.getsource(inspect.getmodule(inner) or inner)
     except (OSError, TypeError) as error:
         raise SettingError(f"the source of {function!r} is not to be found: define it in a file") from error
-    return hashlib.sha256(source.encode()).hexdigest()
+    said = "".join(map(repr, bound))
+    if " at 0x" in said:
+        raise SettingError(f"{function!r} holds an object that is not to be told from others: bind plain values only")
+    return hashlib.sha256((source + said).encode()).hexdigest()
+
+
+def _unbound(function: Any) -> tuple[Any, list[Any]]:
+    """What a function is in its file, and the values that it was given since: of a partial, a closure, an object."""
+    bound: list[Any] = []
+    while isinstance(function, functools.partial):
+        bound += [function.args, sorted(function.keywords.items())]
+        function = function.func
+    if inspect.ismethod(function):
+        bound.append(vars(function.__self__) if hasattr(function.__self__, "__dict__") else function.__self__)
+        function = function.__func__
+    if not inspect.isfunction(function) and not inspect.isclass(function) and hasattr(function, "__dict__"):
+        bound.append(sorted(vars(function).items()))
+        function = type(function)
+    cells = getattr(function, "__closure__", None) or ()
+    bound += [cell.cell_contents for cell in cells]
+    if any(default is not None for default in getattr(function, "__defaults__", None) or ()):
+        bound.append(function.__defaults__)
+    return function, bound
 
 
 def forward_flop(net: nn.Module, shape: Shape) -> int:

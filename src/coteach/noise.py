@@ -59,7 +59,7 @@ def check_matrix(matrix: ArrayLike) -> Matrix:
     return exact
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Draw:
     """Labels as drawn, with the clean ones they came from, the matrix they were drawn from and the seed."""
 

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from coteach.config import Config, Inputs, Source, config_fields
 from coteach.data import CATALOGUE, Dataset, load_source, version_of
 from coteach.errors import SettingError, unknown
 from coteach.fields import Field, checked
 from coteach.methods import catalogue
-from coteach.noise import KINDS, Draw, load_draw, read_matrix
+from coteach.noise import KINDS, Draw, Matrix, check_matrix, load_draw, read_matrix
 
 RECIPES: dict[str, dict[str, Any]] = {
     # The paper's text, and the optimiser plan behind its printed numbers.
@@ -44,7 +45,7 @@ _PAPER_DATA = ("mnist", "fashion-mnist", "cifar10", "cifar100")
 def recipe(
     data: str | Dataset,
     *,
-    noise: str = "none",
+    noise: str | Path | ArrayLike | Draw = "none",
     rate: float | None = None,
     method: str = "co-teaching",
     name: str | None = None,
@@ -53,13 +54,14 @@ def recipe(
 ) -> Config:
     """The config of a run: a named recipe (by default the one that suits the data) with your changes.
 
+    `noise` is a name, a file of a matrix or of labels, a matrix, or a draw, which `run` then needs as `labels`.
     `seed` sets the seeds of initialisation and order; the noise keeps its own, `noise_seed`. `changes` may be any
     field of `Config` or setting of the method.
     """
     if seed < 0:
         raise SettingError(f"seed is {seed}: it must be 0 or more")
     label = data if isinstance(data, str) else data.name
-    own_labels = noise == "none" and label not in CATALOGUE
+    own_labels = isinstance(noise, str) and noise == "none" and label not in CATALOGUE
     name = name or ("paper" if label in _PAPER_DATA else "own" if own_labels else "small")
     if name not in RECIPES:
         raise unknown("recipe", name, RECIPES)
@@ -164,8 +166,13 @@ def _described_by_files(source: Source, version: str | None) -> tuple[tuple[int,
     return dataset.shape, len(dataset.y_train), dataset.fingerprint
 
 
-def _noise(noise: str, rate: float | None) -> tuple[str, float, dict[str, Any]]:
-    """The kind of noise, its rate, and what of it came from a file."""
+def _noise(given: str | Path | ArrayLike | Draw, rate: float | None) -> tuple[str, float, dict[str, Any]]:
+    """The kind of noise, its rate, and what of it came from a file or an array."""
+    if not isinstance(given, str | Path):
+        if rate is not None:
+            raise SettingError(f"rate {rate:g} goes with pair or symmetric noise: leave it out")
+        return _of_labels(given) if isinstance(given, Draw) else _of_matrix(check_matrix(given))
+    noise = str(given)
     if noise in KINDS:
         if rate is None:
             raise SettingError(f"{noise} noise needs a rate: give --rate, such as --rate 0.45")
@@ -179,7 +186,13 @@ def _noise(noise: str, rate: float | None) -> tuple[str, float, dict[str, Any]]:
         cause = "no noise" if noise == "none" else f"noise from {noise}"
         raise SettingError(f"rate {rate:g} goes with pair or symmetric noise, not with {cause}: leave one out")
     if noise.endswith(".npz"):
-        draw = load_draw(Path(noise))
-        return "labels", draw.rate, {"labels_sha256": draw.sha256}
-    q = read_matrix(Path(noise))
+        return _of_labels(load_draw(Path(noise)))
+    return _of_matrix(read_matrix(Path(noise)))
+
+
+def _of_labels(draw: Draw) -> tuple[str, float, dict[str, Any]]:
+    return "labels", draw.rate, {"labels_sha256": draw.sha256}
+
+
+def _of_matrix(q: Matrix) -> tuple[str, float, dict[str, Any]]:
     return "matrix", float(1 - np.diag(q).mean()), {"matrix": tuple(map(tuple, q.tolist()))}

@@ -14,6 +14,8 @@ from coteach.errors import DataError
 
 Array = NDArray[Any]
 
+_DARK = 16
+"""Bytes of images that are all this small are likely no bytes."""
 MOST_CLASSES = 100_000
 """Without class names, a label above this is a mistake in the labels and not a class."""
 
@@ -112,9 +114,25 @@ class Dataset:
             names,
             None if ids is None else tuple(ids),
             test_labels,
-            tuple(notes),
+            (*notes, *_doubts(x_train)),
             _as_arrays(x_train) if preprocessing is None else preprocessing,
         )
+
+
+def _doubts(x: Array) -> list[str]:
+    """What speaks against images being what they are taken for."""
+    found = []
+    if x.ndim == 4 and x.shape[1] in (1, 3) and min(x.shape[2:]) >= 8:
+        found.append(
+            f"a sample of shape {x.shape[1:]} is read as height, width and channels: "
+            "if the channels come first, give x.transpose(0, 2, 3, 1)"
+        )
+    if x.dtype == np.uint8 and x.max() <= _DARK:
+        found.append(
+            f"the brightest pixel is {x.max()} of 255, for whole numbers are read as bytes: "
+            "if they are not, scale them to 0..255, or to 0..1 as float32"
+        )
+    return found
 
 
 def _split(name: str, split: str, x: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[np.int64]]:

@@ -1,5 +1,6 @@
 """A torch Dataset of (sample, label) pairs as arrays."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ def from_torch(dataset: Any) -> tuple[Array, Array]:
     A sample is a tensor, an image [channels, height, width] or a vector, or an image of Pillow; a label is a whole
     number or a text. Each sample is asked for once, so that a random transform is drawn once.
     """
+    if not hasattr(dataset, "__getitem__"):
+        way_out = "give loader.dataset" if hasattr(dataset, "dataset") else "give a torch Dataset that is indexed"
+        raise DataError(f"{type(dataset).__name__} is not indexed: {way_out}")
     try:
         number = len(dataset)
     except TypeError:
@@ -25,6 +29,8 @@ def from_torch(dataset: Any) -> tuple[Array, Array]:
     for place in range(number):
         found = dataset[place]
         try:
+            if isinstance(found, Mapping):
+                raise TypeError(f"it is a {type(found).__name__} with {', '.join(map(repr, found))}")
             sample, label = found
             labels.append(label.item() if hasattr(label, "item") else label)
         except (TypeError, ValueError, RuntimeError) as error:
@@ -39,6 +45,8 @@ def from_torch(dataset: Any) -> tuple[Array, Array]:
                 f"sample {place} of the torch Dataset has shape {values.shape}, those before it {x.shape[1:]}: "
                 "give it a transform that makes them alike"
             )
+        if not np.can_cast(values.dtype, x.dtype):
+            x = x.astype(np.result_type(values.dtype, x.dtype))
         x[place] = values
     assert x is not None, "there is at least one sample"
     return x, np.array(labels)

@@ -114,7 +114,7 @@ def estimate(scores: Scores, y: Ints, seed: int = 0, resamples: int = RESAMPLES)
     inside = [part for part in others if part.rate <= most]
     failed = latent.rate > most
     chosen = [latent] if not failed else inside or [bound]
-    rate = float(np.median([part.rate for part in chosen]))
+    rate = max(0.0, float(np.median([part.rate for part in chosen])))  # rounding may leave it a hair below
     bottom, top = min(part.low for part in chosen), max(part.high for part in chosen)
     near = [part for part in inside if part.low <= top + APART and bottom <= part.high + APART]
     beside = [part.low for part in near if abs(part.rate - rate) <= APART]

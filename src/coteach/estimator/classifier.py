@@ -27,6 +27,7 @@ from coteach.noise import symmetric
 from coteach.recipes import recipe
 from coteach.results.saving import stop_requests
 from coteach.training.device import choose_device, threads
+from coteach.training.setup import threads_that_pay
 
 # What is for a parameter or for the data to say, and not for `settings`.
 _SAID_BY = {
@@ -56,7 +57,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     hold_out : share of the data to hold out; the epoch with the lowest loss on it, by its labels as given, is kept.
     settings : further settings of the run or the method, such as {"dropout": 0.25}: see `coteach train --help`.
     device : "auto" takes a GPU when there is one, else the CPU.
-    threads : CPU threads; 0 for one a core, None for as many as torch is set to.
+    threads : CPU threads; 0 for one a core, None for one with a small network, else as torch is set.
     random_state : seed of the weights and of the order of samples; with an int, each fit gives the same.
     verbose : 1 to tell of each epoch on standard error.
 
@@ -115,7 +116,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         rate, network, device = _known_rate(self.noise_rate), _own_network(self.module), choose_device(self.device)
         work = InMemory(dataset, self._config(dataset), device, rate, network, loud=bool(self.verbose))
         # Only Ctrl-C: whoever sends a polite kill wants the program to end, and not just this call.
-        with _threads(self.threads), stop_requests(signal.SIGINT) as stop:
+        self._small = threads_that_pay(work.config, dataset, network) == 1
+        with _threads(self.threads, self._small), stop_requests(signal.SIGINT) as stop:
             done = work.train(stop)
             model = kept_model(done.networks, done.config, dataset, network)
             probabilities = exact_probabilities(model, dataset.x_train, device)
@@ -128,7 +130,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.history_ = done.history
         self.n_iter_ = len(done.history)
         self.model_ = model
-        for line in done.warnings:
+        for line in (*dataset.notes, *done.warnings):
             warn(line, stacklevel=2)
         return self
 
@@ -136,7 +138,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """The probability of each class, [n, classes]: the mean over the networks."""
         check_is_fitted(self)
         x = validate_data(self, X, reset=False, allow_nd=True)
-        with _threads(self.threads):
+        with _threads(self.threads, self._small):
             return exact_probabilities(self.model_, x, choose_device(self.device))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
@@ -175,8 +177,9 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return recipe(dataset, method=str(self.method), seed=seed, **changes | dict(more))
 
 
-def _threads(number: int | None) -> AbstractContextManager[None]:
-    return nullcontext() if number is None else threads(number)
+def _threads(number: int | None, small: bool) -> AbstractContextManager[None]:
+    """As many as asked for; else one for a small network, for which more only wait, and PyTorch's for others."""
+    return threads(number) if number is not None else threads(1) if small else nullcontext()
 
 
 def _known_rate(asked: Any) -> float | None:
@@ -202,7 +205,7 @@ def _own_network(module: Any) -> Network | None:
 
 def _label_issues(
     dataset: Dataset, classes: NDArray[Any], done: Trained, probabilities: NDArray[np.float64], rate: float
-) -> NDArray[Any]:
+) -> np.recarray[Any, Any]:
     """What is to be said of each label, as a record array.
 
     Without a warm-up, no network has judged a sample before it learned from its label. What is left is what the

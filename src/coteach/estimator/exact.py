@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from coteach.config import Config
 from coteach.data import Dataset
+from coteach.errors import CoteachError
 from coteach.estimate.halves import Network
 from coteach.model.trained import Ensemble, Model
 from coteach.results.weights import Description
@@ -45,10 +46,13 @@ def kept_model(networks: Iterable[nn.Module], config: Config, dataset: Dataset, 
 
 
 def exact_probabilities(model: Model, x: NDArray[Any], device: torch.device) -> NDArray[np.float64]:
-    """The probability of each class in float64; a user's network that works in float32 only is left to do so."""
-    networks = [copy.deepcopy(net).to(device) for net in model.ensemble.networks]
+    """The probability of each class in float64; a user's network that cannot be copied or doubled stays in float32."""
     try:
+        networks = [copy.deepcopy(net).to(device) for net in model.ensemble.networks]
         found = replace(model, ensemble=_Double(networks).double(), device=device).predict_proba(x)
-    except RuntimeError:
-        found = replace(model, ensemble=Ensemble(networks).float(), device=device).predict_proba(x)
+    except CoteachError:
+        raise
+    except Exception:  # whatever the user's network raises
+        found = replace(model, ensemble=model.ensemble.to(device), device=device).predict_proba(x)
+        model.ensemble.cpu()
     return found.astype(np.float64)

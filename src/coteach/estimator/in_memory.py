@@ -85,6 +85,7 @@ class InMemory:
             said.append(
                 f"stopped as asked after epoch {len(history)} of {config.epochs}{stage}: the model works as it is"
             )
+        said += trainer.warnings.values()
         ledger = {} if trainer.ledger is None else trainer.ledger.state_dict()
         arrays = {name: value.cpu().numpy() for name, value in ledger.items()}
         return Trained(config, trainer.networks, history, arrays, prepared, said)

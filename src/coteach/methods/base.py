@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from coteach.batches import Batch
+from coteach.errors import TrainingError
 from coteach.fields import checked
 from coteach.methods.catalogue import settings_of
 
@@ -17,6 +19,24 @@ class Step(NamedTuple):
     """One scalar for each network; the loop calls backward on their sum."""
     picked: tuple[Tensor, ...]
     """For each network, a mask of the samples that it chose. If a network chose none, no network is updated."""
+
+
+def checked_step(method: "Method", step: Step, networks: int, samples: int) -> Step:
+    """A method's answer, after a check that it has the form of one; nothing here looks at a value."""
+    who = f"{type(method).__name__}.step()"
+    if not isinstance(step, Step):
+        raise TrainingError(f"{who} answers with {type(step).__name__}: return Step(losses, picked)")
+    if (len(step.losses), len(step.picked)) != (networks, networks):
+        raise TrainingError(
+            f"{who} has {len(step.losses)} losses and {len(step.picked)} picks for {networks} networks: give one each"
+        )
+    for loss in step.losses:
+        if not isinstance(loss, Tensor) or loss.ndim:
+            raise TrainingError(f"a loss of {who} is no tensor of one number: take its mean")
+    for picked in step.picked:
+        if not isinstance(picked, Tensor) or picked.dtype is not torch.bool or tuple(picked.shape) != (samples,):
+            raise TrainingError(f"a pick of {who} is no mask: give a tensor of bools, one for each of the batch")
+    return step
 
 
 class Method(nn.Module):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _OWN = Path(__file__).parent
 _Classes = dict[str, ast.ClassDef]
+_WITHOUT_SETTINGS = {"nn.Module", "Module", "NamedTuple", "ABC", "Protocol", "object"}
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def entries() -> dict[str, Entry]:
     """Every method by name, in alphabetical order of their files."""
     paths = sorted((path for folder in methods.__path__ for path in _files(Path(folder))), key=lambda p: p.stem)
     files: dict[Path, _Classes] = {path: {node.name: node for node in classes(path)} for path in paths}
-    shared = {name: node for found in files.values() for name, node in found.items() if _name(node) is None}
+    shared = {name: node for found in files.values() for name, node in found.items()}
     known: dict[str, Entry] = {}
     for path, found in files.items():
         for node in found.values():
@@ -48,7 +49,7 @@ def entries() -> dict[str, Entry]:
                 continue
             if name in known:
                 raise SettingError(f"{path} and {known[name].file} both hold a method {name!r}: rename one")
-            settings = {field.name: field for field in _inherited(node, shared | found)}
+            settings = {field.name: field for field in _inherited(node, shared | found, path)}
             for clash in settings.keys() & config_fields().keys():
                 raise SettingError(f"{path}: a run has a setting {clash!r} already; give the method's another name")
             summary = (ast.get_docstring(node) or "").partition("\n")[0]
@@ -102,17 +103,31 @@ def _files(folder: Path) -> list[Path]:
     return found
 
 
-def _inherited(node: ast.ClassDef, nodes: _Classes) -> list[Field]:
-    """The settings of a class after those of its bases."""
-    bases = [nodes[base.id] for base in node.bases if isinstance(base, ast.Name) and base.id in nodes]
-    return [*(field for base in bases for field in _inherited(base, nodes)), *fields_of(node)]
+def _inherited(node: ast.ClassDef, nodes: _Classes, path: Path) -> list[Field]:
+    """The settings of a class after those of its bases, which must be in files of methods too."""
+    found: list[Field] = []
+    for base in node.bases:
+        name = base.attr if isinstance(base, ast.Attribute) else ast.unparse(base)
+        if name in nodes:
+            found += _inherited(nodes[name], nodes, path)
+        elif name not in _WITHOUT_SETTINGS:
+            raise SettingError(
+                f"{path}: {node.name} inherits from {name}, whose settings are not to be found: "
+                "define it in a file beside, or inherit from Method"
+            )
+    return [*found, *fields_of(node)]
 
 
 def _name(node: ast.ClassDef) -> str | None:
     """What a class says in `name = "..."`."""
     for statement in node.body:
-        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
-            targets = [target.id for target in statement.targets if isinstance(target, ast.Name)]
-            if "name" in targets and isinstance(statement.value.value, str):
-                return statement.value.value
+        targets: list[ast.expr] = []
+        if isinstance(statement, ast.Assign):
+            targets = statement.targets
+        elif isinstance(statement, ast.AnnAssign):
+            targets = [statement.target]
+        named = any(isinstance(target, ast.Name) and target.id == "name" for target in targets)
+        value = getattr(statement, "value", None)
+        if named and isinstance(value, ast.Constant) and isinstance(value.value, str):
+            return value.value
     return None

@@ -154,6 +154,10 @@ class Runner:
         self.tell_notes(dataset)
         if config.inputs.data_sha256 and config.noise == "none" and config.settings.get("tau") == 0 and not initial:
             self.on_message("tau is 0, so every label is believed: give the noise rate if some are wrong")
+        if labels is not None and config.noise != "labels":
+            raise SettingError(
+                f"labels are given, and the config's noise is {config.noise}: describe it with noise=labels"
+            )
         if labels is None and config.noise == "labels" and folder.labels_file.exists():
             labels = load_draw(folder.labels_file)
         if config.inputs.warm_up_sha256 is not None and not initial:

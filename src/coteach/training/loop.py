@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from coteach.batches import Batch, Batches, TestSet
 from coteach.config import Config
 from coteach.errors import TrainingError
-from coteach.methods.base import Method
+from coteach.methods.base import Method, checked_step
 from coteach.training.arithmetic import Arithmetic
 from coteach.training.captured import CapturedStep, warm_up
 from coteach.training.guard import collapse
@@ -53,7 +53,7 @@ class Verdict(NamedTuple):
 
 def judge(method: Method, logits: Sequence[Tensor], batch: Batch, epoch: Tensor) -> Verdict:
     """Ask the method, and count what it said. Many small operations, which a GPU likes better compiled into few."""
-    step = method.step(logits, batch, epoch)
+    step = checked_step(method, method.step(logits, batch, epoch), len(logits), len(batch))
     losses, picked = torch.stack(step.losses), torch.stack(step.picked)
     chosen = picked.sum(1)
     counts = [losses.detach().double(), chosen.double() / len(batch)]
