@@ -437,9 +437,9 @@ def test_scores_accept_and_rejections_win(tmp_path, cli):
     [
         ([("9", "cat", "dog", "accept")], "line 2: the audit has no '9'"),
         ([("0", "cat", "cat", "reject"), ("1", "dog", "cat", "accept")], "line 3: '1' was not given 'dog'"),
-        ([("1", "cat", "elk", "accept")], "line 2: the audit suggests 'dog' for '1', not 'elk'"),
+        ([("1", "cat", "emu", "accept")], "line 2: 'emu' is no class of the audit: take one of cat, dog"),
         ([("1", "cat", "dog", "maybe")], "line 2: the decision is 'maybe': it must be accept or reject"),
-        ([("1", "cat", "dog", "accept"), ("1", "cat", "dog", "reject")], "line 3: '1' is both accepted and rejected"),
+        ([("1", "cat", "dog", "accept"), ("1", "cat", "dog", "reject")], "line 3: '1' is decided in two ways"),
     ],
 )
 def test_decisions_that_do_not_fit_are_named(tmp_path, cli, rows, reason):
@@ -451,6 +451,47 @@ def test_decisions_that_do_not_fit_are_named(tmp_path, cli, rows, reason):
     assert reason in answer.stderr
     assert answer.stderr.count("\n") == 1
     assert not (tmp_path / "clean.csv").exists()
+
+
+def test_decisions_may_give_a_third_label_and_come_from_a_spreadsheet(tmp_path, cli):
+    (tmp_path / "t.csv").write_text("x,kind\n1,cat\n2,cat\n3,dog\n4,dog\n5,elk\n")
+    issues = issues_of("01234", [0, 0, 1, 1, 2], [0, 1, 1, 0, 2], [0.1, 0.95, 0.2, 0.7, 0.1], ("cat", "dog", "elk"))
+    folder = audited(tmp_path / "audit", issues, tmp_path / "t.csv", "table", "kind")
+    (tmp_path / "d.csv").write_text("id;given_label;suggested_label;decision\n1;cat;elk;accept\n3;dog;cat;reject\n")
+    assert cli("audit", "apply", folder, "--decisions", "d.csv", "--out", "clean.csv").returncode == 0
+    assert (tmp_path / "clean.csv").read_text() == "x,kind\n1,cat\n2,elk\n3,dog\n4,dog\n5,elk\n"
+
+
+def test_data_that_changed_since_the_audit_are_not_corrected_by_it(tmp_path, cli):
+    table = tmp_path / "t.csv"
+    table.write_text("x,kind\n1,cat\n2,cat\n3,dog\n4,dog\n")
+    folder = audited(tmp_path / "audit", pets(), table, "table", "kind")
+    about = json.loads((folder / "audit.json").read_text())
+    about["data_sha256"] = data.load(table, label="kind", test_share=0).fingerprint
+    (folder / "audit.json").write_text(json.dumps(about))
+    table.write_text("x,kind\n2,cat\n1,cat\n3,dog\n4,dog\n")  # two rows of one label have changed places
+    answer = cli("audit", "apply", folder, "--accept-above", "0.5", "--out", "clean.csv")
+    assert answer.returncode == 1
+    assert "has changed since the audit: audit it again" in answer.stderr
+    table.write_text("x,kind\n1,cat\n2,cat\n3,dog\n4,dog\n")
+    assert cli("audit", "apply", folder, "--accept-above", "0.5", "--out", "clean.csv").returncode == 0
+
+
+def test_scores_of_networks_that_know_nothing_are_not_applied(tmp_path, cli):
+    (tmp_path / "t.csv").write_text("x,kind\n1,cat\n2,cat\n3,dog\n4,dog\n")
+    folder = audited(tmp_path / "audit", pets(), tmp_path / "t.csv", "table", "kind")
+    about = json.loads((folder / "audit.json").read_text()) | {"noise_rate": {"blind": True}}
+    (folder / "audit.json").write_text(json.dumps(about))
+    answer = cli("audit", "apply", folder, "--accept-above", "0.5", "--out", "clean.csv")
+    assert (answer.returncode, "decide by hand" in answer.stderr) == (2, True)
+
+
+def test_a_file_that_no_audit_wrote_stays(tmp_path, cli):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "label_issues.csv").write_text("mine\n")
+    answer = cli("audit", "digits", "--out", "out")
+    assert (answer.returncode, "is there already, of no audit" in answer.stderr) == (2, True)
+    assert (tmp_path / "out" / "label_issues.csv").read_text() == "mine\n"
 
 
 def test_what_cannot_be_applied_is_said_in_one_line(tmp_path, cli):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data import Dataset as TorchDataset
 
 import coteach
 from coteach.cli.main import main
@@ -287,6 +287,37 @@ def test_a_table(table):
     np.testing.assert_allclose(dataset.x_train, np.transpose(wanted), rtol=1e-6)
     assert json.loads(json.dumps(dataset.preprocessing)) == dataset.preprocessing
     assert dataset.preprocessing["label"] == "species"
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
+def test_what_is_transparent_is_white(tmp_path, mode):
+    for name in ("a", "b"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        ink = np.zeros((8, 8, 4), np.uint8)  # all black; only its transparency draws the cross
+        ink[3, :, 3] = ink[:, 3, 3] = 255
+        image = Image.fromarray(ink, "RGBA")
+        if mode == "P":
+            image = image.quantize(4)
+        image.convert(mode).save(tmp_path / "photos" / name / "x.png")
+    seen = load(tmp_path / "photos", test_share=0).x_train[0, :, :, 0]
+    assert (seen[3] == 0).all()
+    assert (seen[np.ix_([0, 1, 6], [0, 2, 7])] == 255).all()
+
+
+def test_numbers_with_an_odd_cell_are_named(tmp_path):
+    rows = "".join(f"{number},{'<0.5' if number == 7 else number},{'ab'[number % 2]}\n" for number in range(40))
+    (tmp_path / "t.csv").write_text(f"size,weight,kind\n{rows}")
+    notes = load(tmp_path / "t.csv", label="kind", test_share=0).notes
+    assert "column weight is taken for texts, numbers but for '<0.5': mend it" in notes
+
+
+def test_a_table_that_is_no_list_of_images_or_of_classes(tmp_path):
+    rows = "".join(f"{number}.png,{number},{'ab'[number % 2]}\n" for number in range(60))
+    (tmp_path / "t.csv").write_text(f"picture,size,kind\n{rows}")
+    with pytest.raises(SettingError, match=r"column picture of .* names image files: call it file"):
+        load(tmp_path / "t.csv", label="kind")
+    with pytest.raises(DataError, match="60 different labels for 60 samples"):
+        load(tmp_path / "t.csv", label="size")
 
 
 def test_what_is_held_out_does_not_scale_what_is_learned_from(tmp_path):

@@ -403,3 +403,4 @@ def test_networks_that_learned_nothing_are_not_trusted(scores):
     same = np.tile(log_softmax(scores), (200, 1))
     found = estimate(Scores(same, np.arange(200) // 4 % 2), np.arange(200) % 4)
     assert any("no better than chance" in warning for warning in found.warnings)
+    assert found.blind

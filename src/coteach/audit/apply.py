@@ -36,6 +36,10 @@ class Source:
     class_names: tuple[str, ...] = ()
     noise: str = "none"
     """What was put on the labels, to try the audit."""
+    fingerprint: str = ""
+    """Of the data as they were."""
+    blind: bool = False
+    """Whether the audit's networks guessed the labels no better than chance."""
 
     @property
     def suffix(self) -> str:
@@ -54,7 +58,8 @@ class Source:
             if kind not in ("images", "table", "arrays"):
                 raise ValueError(f"kind is {kind!r}")
             label, noise = str(content.get("label", "")), str(content.get("noise", "none"))
-            return cls(str(content["data"]), kind, label, names, noise)
+            blind = bool(content.get("noise_rate", {}).get("blind"))
+            return cls(str(content["data"]), kind, label, names, noise, str(content.get("data_sha256", "")), blind)
         except OSError as error:
             hint = "give the folder that `coteach audit` wrote"
             raise StorageError(f"{folder} holds no audit ({path.name}: {error.strerror}): {hint}") from error
@@ -86,30 +91,49 @@ def apply(folder: Path, decisions: Path | None, out: Path, accept_above: float |
         raise SettingError("nothing to apply: give --decisions decisions.csv, --accept-above SCORE, or both")
     if accept_above is not None and not 0 <= accept_above <= 1:
         raise SettingError(f"accept_above is {accept_above:g}: a score lies between 0 and 1")
+    if accept_above is not None and source.blind:
+        raise SettingError(
+            "the audit's networks guessed no better than chance, so its scores say nothing: decide by hand"
+        )
     if out.suffix.lower() != source.suffix:
         raise SettingError(f"the cleaned labels go into a {source.suffix} file: give --out clean{source.suffix}")
     if out.exists() or out.is_symlink():
         raise SettingError(f"{out} is there already: give another --out, or delete it first")
     suggestions = read_suggestions(folder / ISSUES)
-    decided = {} if decisions is None else read_decisions(decisions, suggestions)
+    _check_unchanged(source)
+    decided = {} if decisions is None else read_decisions(decisions, suggestions, source.class_names)
+    rejected = sum(label is None for label in decided.values())
     if accept_above is not None:
         high = [each for each in suggestions if each.score >= accept_above and each.given != each.suggested]
         for each in high:
-            decided.setdefault(_key(each), "accept")
-    labels = [each.suggested if decided.get(_key(each)) == "accept" else each.given for each in suggestions]
+            decided.setdefault(_key(each), each.suggested)
+    labels = [decided.get(_key(each)) or each.given for each in suggestions]
     _write(source, suggestions, labels, out)
     changed = sum(label != each.given for label, each in zip(labels, suggestions, strict=True))
-    return Applied(out, len(labels), changed, sum(decision == "reject" for decision in decided.values()))
+    return Applied(out, len(labels), changed, rejected)
 
 
-def read_decisions(path: Path, suggestions: Sequence[Suggestion]) -> dict[Key, Decision]:
-    """The decisions in a file that the page of an audit wrote; those that do not fit to the audit are errors."""
-    known = {_key(each): each.suggested for each in suggestions}
+def _check_unchanged(source: Source) -> None:
+    """Rows are called by their numbers, so a table or an array must be as it was; images are called by their names."""
+    if source.kind == "images" or source.data in data.NAMES or not source.fingerprint:
+        return
+    if data.load(source.data, label=source.label, test_share=0).fingerprint != source.fingerprint:
+        raise DataError(f"{source.data} has changed since the audit: audit it again, or put it back as it was")
+
+
+def read_decisions(path: Path, suggestions: Sequence[Suggestion], classes: Sequence[str]) -> dict[Key, str | None]:
+    """The label that each decision gives, None where one is rejected, from a file as the audit's page writes it.
+
+    Who knows better changes suggested_label to another class. What does not fit to the audit is an error.
+    """
+    known = {_key(each) for each in suggestions}
     ids = {each.id for each in suggestions}
-    found: dict[Key, Decision] = {}
+    found: dict[Key, str | None] = {}
     with storage_errors(path, "read"), path.open(encoding="utf-8-sig", newline="") as file:
         try:
-            table = csv.DictReader(file)
+            comma = max(",;\t", key=file.readline().count)  # a spreadsheet may have written it anew
+            file.seek(0)
+            table = csv.DictReader(file, delimiter=comma)
             missing = [column for column in COLUMNS if column not in (table.fieldnames or ())]
             if missing:
                 raise DataError(f"{path} has no column {missing[0]}: give the decisions.csv of the audit's page")
@@ -120,16 +144,16 @@ def read_decisions(path: Path, suggestions: Sequence[Suggestion]) -> dict[Key, D
                     raise DataError(f"{where}: the audit has no {sample!r}: give the decisions of this audit")
                 if key not in known:
                     raise DataError(f"{where}: {sample!r} was not given {given!r}: give the decisions of this audit")
-                if suggested != known[key]:
+                if suggested not in classes:
                     raise DataError(
-                        f"{where}: the audit suggests {known[key]!r} for {sample!r}, not {suggested!r}: "
-                        "give the decisions of this audit"
+                        f"{where}: {suggested!r} is no class of the audit: take one of {', '.join(classes)}"
                     )
                 decision = _decision(said, where)
                 if decision is None:
                     continue
-                if found.setdefault(key, decision) != decision:
-                    raise DataError(f"{where}: {sample!r} is both accepted and rejected: leave one of the two")
+                label = suggested if decision == "accept" else None
+                if found.setdefault(key, label) != label:
+                    raise DataError(f"{where}: {sample!r} is decided in two ways: leave one of them")
         except (UnicodeDecodeError, csv.Error) as error:
             raise DataError(f"{path} is no CSV file in UTF-8 ({error}): download the decisions again") from error
     return found

@@ -213,13 +213,15 @@ def _refuse_other(out: Path, fingerprint: str) -> None:
     try:
         there = json.loads((out / ABOUT).read_text(encoding="utf-8"))["data_sha256"]
     except FileNotFoundError:
+        if (out / ISSUES).exists() and not (out / "runs").exists():  # else a kill came before the end
+            raise SettingError(f"{out / ISSUES} is there already, of no audit: give another --out") from None
         return
     except OSError as error:
         raise StorageError(f"cannot read {out / ABOUT}: {error.strerror}: give another --out") from error
     except (ValueError, KeyError, TypeError):
         there = None
     if there != fingerprint:
-        raise SettingError(f"{out} holds the audit of other data: give another --out, or delete it first")
+        raise SettingError(f"{out} holds the audit of other data, or of these before they changed: give another --out")
 
 
 def _next(out: Path, dataset: "Dataset", source: "Source") -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from coteach.data.images import is_image
 from coteach.data.notes import counted, first_few, left_out
-from coteach.data.tables import Table, labels_in
+from coteach.data.tables import Cells, Table, labels_in
 from coteach.errors import DataError
 from coteach.storage import storage_errors
 
@@ -70,6 +70,9 @@ def any_folder(folder: Path) -> ImageFiles:
 
 def none_readable(files: ImageFiles) -> DataError:
     """The error when no image is left."""
+    if not any(path.exists() for path in files.paths):
+        where = files.paths[0].parent
+        return DataError(f"{files.where}: none of its images is there (first {files.ids[0]}, looked for in {where})")
     return DataError(
         f"{files.where}: none of {len(files.paths):,} images can be read (first {files.ids[0]}): check the files"
     )
@@ -78,11 +81,15 @@ def none_readable(files: ImageFiles) -> DataError:
 def file_column(table: Table) -> str | None:
     """The column that names image files; None if the table is no list of them."""
     for name, cells in table.items():
-        if may_list_files([name]) and cells.dtype.kind == "U":
-            given = [cell for cell in cells.tolist() if cell]
-            if given and 2 * sum(map(is_image, given)) > len(given):
-                return name
+        if may_list_files([name]) and names_images(cells):
+            return name
     return None
+
+
+def names_images(cells: Cells) -> bool:
+    """Whether most of a column are names of image files."""
+    given = [cell for cell in cells.tolist() if cell] if cells.dtype.kind == "U" else []
+    return 2 * sum(map(is_image, given)) > len(given)
 
 
 def may_list_files(names: Iterable[str]) -> bool:

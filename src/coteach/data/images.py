@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,15 @@ from numpy.typing import NDArray
 from coteach.data.cache import cache_folder, claimed
 from coteach.storage import storage_errors, write_over, written_over
 
+if TYPE_CHECKING:
+    import PIL.Image
+
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 SIZE = 32
 """Pixels on each side, unless all images are smaller or have one size of their own."""
 _LARGEST_OWN_SIZE = 64
 _GREY = ("1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "F")
+_DECODER = 2  # changes with what `decode` makes of a file, so that decoded images in the cache are not mixed up
 _CHUNK = 1024  # images that are decoded before they are written
 _LINE_EVERY = 10.0  # seconds
 _log = logging.getLogger(__name__)
@@ -82,10 +86,19 @@ def decode(path: Path, form: Form) -> NDArray[np.uint8]:
         image = ImageOps.exif_transpose(file)
         if image.mode.startswith("I"):  # 16 bits, of which Pillow would keep only what fits into 8
             image = Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
-        image = image.convert("L" if form.channels == 1 else "RGB")
+        image = on_white(image).convert("L" if form.channels == 1 else "RGB")
         if image.size != (form.size, form.size):
             image = image.resize((form.size, form.size), Image.Resampling.BILINEAR)
         return np.asarray(image, np.uint8).reshape(form.shape)
+
+
+def on_white(image: "PIL.Image.Image") -> "PIL.Image.Image":
+    """An image as one sees it on paper: what is transparent may have any colour below it, mostly black."""
+    from PIL import Image
+
+    if not image.has_transparency_data:
+        return image
+    return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
 
 
 def read_images(paths: Sequence[Path], form: Form, *, in_file: bool) -> tuple[NDArray[np.uint8], list[int]]:
@@ -155,7 +168,7 @@ def files_sha256(paths: Sequence[Path]) -> str:
 
 
 def _key(paths: Sequence[Path], form: Form) -> str:
-    return f"{files_sha256(paths)[:16]}-{form.size}-{form.channels}"
+    return f"{files_sha256(paths)[:16]}-{form.size}-{form.channels}-{_DECODER}"
 
 
 def _decoded(paths: Sequence[Path], form: Form) -> Iterator[NDArray[np.uint8] | None]:

@@ -11,7 +11,7 @@ from coteach.data.arrays import Arrays
 from coteach.data.cache import cache_folder
 from coteach.data.dataset import Dataset
 from coteach.data.doors import Rows, opened, opened_test, version
-from coteach.data.folders import ImageFiles, none_readable
+from coteach.data.folders import ImageFiles, names_images, none_readable
 from coteach.data.holding_out import held_out
 from coteach.data.images import form_of, headers, memory, read_images, too_large
 from coteach.data.labels import names_of, numbered
@@ -100,6 +100,9 @@ def _from_images(name: str, source: ImageFiles, test: ImageFiles | None, size: i
 
 def _from_rows(name: str, source: Rows, test: Rows | None, share: float) -> Dataset:
     names, y, y_test = _classes(source, test)
+    for column, cells in source.table.items():
+        if column != source.label and names_images(cells):
+            raise SettingError(f"column {column} of {source.where} names image files: call it file, or leave it out")
     learned_from = np.arange(len(y)) if test else held_out(y, share)[0]
     encoder, notes = TableEncoder.fit(source.table, {source.label}, learned_from)
     dataset = Dataset.checked(
@@ -126,6 +129,11 @@ def _from_arrays(name: str, source: Arrays, test: Arrays | None, share: float) -
 def _classes(source: ImageFiles | Rows, test: ImageFiles | Rows | None) -> tuple[tuple[str, ...], Labels, Labels]:
     """The names of the classes, and the labels of the training data and of the test data, if any, as their numbers."""
     names = names_of(source.labels)
+    if len(names) > max(20, len(source.labels) / 2):
+        raise DataError(
+            f"{source.where} has {len(names):,} different labels for {len(source.labels):,} samples: "
+            "labels must be classes, not numbers to predict"
+        )
     tested = numbered(test.where, test.labels, names) if test else np.empty(0, np.int64)
     return names, numbered(source.where, source.labels, names), tested
 

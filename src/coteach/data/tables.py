@@ -126,7 +126,8 @@ def label_column(table: Table, label: str, path: Path) -> str:
     usual = [name for name in table if name.lower() in LABEL_NAMES]
     if len(usual) != 1:
         names = list(table)
-        shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+        names = names if len(names) <= 20 else [*names[-10:], *names[:10]]  # labels mostly stand last
+        shown = ", ".join(names) + (", ..." if len(table) > 20 else "")
         raise SettingError(f"which column of {path.name} holds the labels? give --label, one of: {shown}")
     return usual[0]
 
@@ -192,14 +193,16 @@ class TableEncoder:
             if note:
                 notes.append(f"column {name}{note}")
         if not columns:
-            raise DataError("the table has no column to learn from besides its labels: add some")
+            why = f" ({'; '.join(notes)})" if notes else ""
+            raise DataError(f"the table has no column to learn from besides its labels{why}: add some")
         return cls(tuple(columns)), notes
 
     def transform(self, table: Mapping[str, Cells], where: str) -> NDArray[np.float32]:
         """The rows as vectors."""
-        for column in self.columns:
-            if column.name not in table:
-                raise DataError(f"{where} has no column {column.name}, which the training data had: add it")
+        missing = [column.name for column in self.columns if column.name not in table]
+        if missing:
+            more = f" (nor {', '.join(missing[1:])})" if missing[1:] else ""
+            raise DataError(f"{where} has no column {missing[0]}{more}, which the training data had: add it")
         return np.concatenate([c.encoded(table[c.name], where).astype(np.float32) for c in self.columns], 1)
 
     def to_list(self) -> list[dict[str, Any]]:
@@ -227,11 +230,21 @@ def _column(name: str, cells: Cells, rows: NDArray[np.int64]) -> tuple[Column | 
     else:
         present = _present(cells)
         categories = np.unique(present[present != ""])
+        odd = _odd(categories)
+        but = f", numbers but for {odd[0]!r}{' and others' if len(odd) > 1 else ''}: mend it" if odd else ""
         if len(categories) > _MOST_CATEGORIES:
-            return None, f" has {len(categories):,} different texts and is left out"
+            return None, f" has {len(categories):,} different texts{but}{', and' if but else ' and'} is left out"
+        if odd:
+            return Column(name, categories=tuple(categories.tolist()), missing=missing > 0), f" is taken for texts{but}"
         column = Column(name, categories=tuple(categories.tolist()), missing=missing > 0)
         how = "counted as a category of their own"
     return column, f": {missing:,} of {len(cells):,} values are missing, {how}" if missing else ""
+
+
+def _odd(values: Cells) -> list[str]:
+    """The few values of a column that are no numbers, where most are."""
+    odd = [value for value in values.tolist() if _numbers(np.array([value])) is None]
+    return odd if 10 * len(odd) <= len(values) else []
 
 
 def _texts(cells: Cells) -> Cells:

@@ -63,6 +63,8 @@ class Estimate:
     """[sample, class]: the probability of each true class."""
     parts: tuple[Rate, ...]
     """What each estimator says; the last one, the disagreement, is an upper bound."""
+    blind: bool = False
+    """Whether the networks guess the labels no better than chance, so that nothing follows from them."""
 
     @property
     def trusted(self) -> bool:
@@ -83,6 +85,7 @@ class Estimate:
             "high": self.high,
             "matrix": self.matrix.tolist(),
             "trusted": self.trusted,
+            "blind": self.blind,
             "warnings": list(self.warnings),
             "estimators": [{"name": p.name, "rate": p.rate, "low": p.low, "high": p.high} for p in self.parts],
         }
@@ -125,10 +128,16 @@ def estimate(scores: Scores, y: Ints, seed: int = 0, resamples: int = RESAMPLES)
         high=top,
         matrix=rows_to_one(joints["confident joint" if failed else "latent classes"]),
         warnings=tuple(_warnings(parts, failed=failed, near=bool(near), unsure=unsure, y=y)),
+        blind=_blind(bound, y),
         open=unsure,
         member=found.member,
         parts=parts,
     )
+
+
+def _blind(bound: Rate, y: Ints) -> bool:
+    """Whether predictions differ from the labels nearly as often as the commonest label does."""
+    return bool(bound.rate > CHANCE * (1 - np.bincount(y).max() / len(y)))
 
 
 def _warnings(parts: tuple[Rate, ...], *, failed: bool, near: bool, unsure: float, y: Ints) -> list[str]:
@@ -139,8 +148,7 @@ def _warnings(parts: tuple[Rate, ...], *, failed: bool, near: bool, unsure: floa
         warnings.append(f"{len(y)} samples of {int(y.max()) + 1} classes are few for an estimate")
     if failed or not near:
         warnings.append(f"the estimators disagree ({said}): give the rate if you know it")
-    chance = 1 - np.bincount(y).max() / len(y)
-    if parts[-1].rate > CHANCE * chance:
+    if _blind(parts[-1], y):
         warnings.append("the networks guess the labels no better than chance: no estimate can be had from them")
     if unsure > OPEN:
         warnings.append(

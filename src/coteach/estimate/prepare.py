@@ -25,6 +25,8 @@ from coteach.training.setup import threads_that_pay
 
 MOST = 0.95
 """However many labels are wrong, some samples must be left to learn from."""
+_LONG = 500_000
+"""Probabilities, with which an estimate takes seconds."""
 LEFT = 0.2
 """Of as many labels as a class is given, this share at least must be suggested: else the estimate has lost it."""
 
@@ -82,6 +84,8 @@ def prepare(
     }
     with nullcontext() if folder is None else folder.claimed(on_wait=on_message):
         warmed = warm_up(first, dataset, draw, **how)
+    if warmed.scores.log_p.size > _LONG:
+        on_message("estimating how many labels are wrong")
     found = estimate(warmed.scores, draw.noisy, config.order_seed)
     on_message(said(found))
     for warning in found.warnings:

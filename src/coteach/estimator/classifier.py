@@ -218,7 +218,7 @@ def _label_issues(
         wrong = (suggested != given) & (rate > 0)
     else:
         issues = suspects(dataset, given, Evidence(done.prepared.estimate.member, probabilities, done.ledger))
-        suggested, score, wrong = issues.suggested, issues.score, issues.is_issue
+        suggested, score, wrong = issues.suggested, issues.score, issues.is_issue & (not done.prepared.estimate.blind)
     columns: dict[str, NDArray[Any]] = {
         "is_label_issue": wrong,
         "score": score,

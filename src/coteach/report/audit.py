@@ -18,6 +18,7 @@ from PIL import Image, ImageOps
 from coteach.analysis.figures import matrix
 from coteach.audit.issues import Ints, Issues
 from coteach.data.dataset import Dataset
+from coteach.data.images import on_white
 from coteach.data.tables import read_table
 from coteach.estimate.combined import LEVEL, Estimate
 from coteach.report.page import template
@@ -159,7 +160,7 @@ def _photograph(path: Path, otherwise: NDArray[Any]) -> NDArray[Any]:
     try:
         with Image.open(path) as file:
             file.draft(None, (2 * _SIDES[0], 2 * _SIDES[0]))  # a large JPEG need not be decoded at full size
-            image = ImageOps.exif_transpose(file).convert("RGB")
+            image = on_white(ImageOps.exif_transpose(file)).convert("RGB")
             image.thumbnail((_SIDES[0], _SIDES[0]))
             return np.asarray(image)
     except (OSError, ValueError, Image.DecompressionBombError):
