@@ -69,11 +69,10 @@ def gains(found: list[Table]) -> str:
 
 
 def asked(runs: Collection) -> str:
-    """The tables of the grid `assumptions` that have a whole row: both sides of a question."""
+    """The tables of the grid `assumptions` that have a whole row: both sides of a question. Here no side is the best."""
     found = tables(read_grid("assumptions"), runs, LAST_TEN, "accuracy")
-    return together(
-        [table for table in found if any(all((row, c) in table.cells for c in table.columns) for row in table.rows)]
-    )
+    whole = [table for table in found if any(all((row, c) in table.cells for c in table.columns) for row in table.rows)]
+    return together(whole).replace("**", "")
 
 
 def between(text: str, mark: str, new: str) -> str:
