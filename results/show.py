@@ -69,7 +69,7 @@ def gains(found: list[Table]) -> str:
 
 
 def asked(runs: Collection) -> str:
-    """The tables of the grid `assumptions` that have a whole row: both sides of a question, neither of them the best."""
+    """The tables of the grid `assumptions` that have a whole row, both sides of a question: neither is the best."""
     found = tables(read_grid("assumptions"), runs, LAST_TEN, "accuracy")
     whole = [table for table in found if any(all((row, c) in table.cells for c in table.columns) for row in table.rows)]
     return together(whole).replace("**", "")
