@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from coteach.audit.issues import COLUMNS
-from coteach.audit.suspects import Evidence, suspects
+from coteach.audit.suspects import Evidence, suspects, without_rare
 from coteach.data import Dataset, load
 from coteach.noise import corrupt, symmetric
 
@@ -112,10 +112,27 @@ def test_both_views_count():
     assert found.ids[:2] == ("0", "1")
 
 
+def test_a_class_of_few_labels_is_not_suggested():
+    digits = load("digits")
+    y = digits.y_train[:400].copy()
+    rare = np.flatnonzero(y == 9)
+    y[rare[2:]] = 3  # two labels of a nine are left
+    some = Dataset.checked("digits", digits.x_train[:400], y, class_names=digits.class_names)
+    member = np.full((400, 10), 0.01)
+    member[np.arange(400), digits.y_train[:400]] = 0.91  # the networks know the nines all the same
+    ledger = {"seen": np.ones(400), "picked": np.ones((2, 400)), "loss": np.ones((2, 400))}
+    found = suspects(some, y, Evidence(member, member, ledger))
+    assert set(found.suggested[y != 9]) == set(range(9))
+    assert (found.suggested[rare[:2]] == 9).all()
+    everything = without_rare(member[:6], np.arange(6))
+    np.testing.assert_array_equal(everything, member[:6])  # where all classes are rare, there is nothing better
+
+
 def test_labels_that_do_not_start_at_zero(cli, tmp_path):
     rng = np.random.default_rng(0)
     y = rng.integers(1, 4, 240)
-    np.savez(tmp_path / "ones.npz", x=rng.normal(size=(240, 2)) + 6.0 * np.stack([y == 1, y == 2], 1), y=y)
+    given = np.where(np.arange(240) < 24, y % 3 + 1, y)
+    np.savez(tmp_path / "ones.npz", x=rng.normal(size=(240, 2)) + 6.0 * np.stack([y == 1, y == 2], 1), y=given)
     done = cli("audit", "ones.npz", "--epochs", "2", "--method", "s-model", "--out", "with space")
     assert done.returncode == 0, done.stderr
     assert "apply 'with space' --decisions" in done.stdout

@@ -3,9 +3,10 @@
 import html
 import io
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import matplotlib as mpl
 import numpy as np
@@ -74,7 +75,7 @@ def _write(stem: Path, figure: Figure, formats: Sequence[str]) -> list[Path]:
     with mpl.rc_context(_STYLE):
         for kind in formats:
             buffer = io.BytesIO()
-            figure.savefig(buffer, format=kind, dpi=200, facecolor="white", metadata=_NOTHING[kind])
+            _save(figure, buffer, format=kind, dpi=200, facecolor="white", metadata=_NOTHING[kind])
             path = stem.with_name(f"{stem.name}.{kind}")
             write_over(path, buffer.getvalue())
             written.append(path)
@@ -182,10 +183,17 @@ def _draw_matrix(axes: Axes, q: np.ndarray, names: Sequence[str], form: str) -> 
     axes.set(xlabel="label given", ylabel="true class")
 
 
+def _save(figure: Figure, buffer: IO[Any], **how: Any) -> None:
+    """Without a word about letters of class names that the font lacks: a box stands for each."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        figure.savefig(buffer, **how)
+
+
 def _svg(figure: Figure, label: str) -> str:
     """The figure for a page: text in the page's colour, and ids that no figure with another label has."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", transparent=True, metadata=_NOTHING["svg"])
+    _save(figure, buffer, format="svg", transparent=True, metadata=_NOTHING["svg"])
     text = buffer.getvalue()
     text = text[text.index("<svg") :].replace(_INK, "currentColor")
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)

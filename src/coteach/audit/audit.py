@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coteach.audit.issues import Issues
-from coteach.audit.suspects import Evidence, suspects
+from coteach.audit.suspects import Evidence, rare_classes, suspects
 from coteach.config import Config
 from coteach.data import Dataset
+from coteach.data.notes import first_few
 from coteach.estimate.combined import Estimate
 from coteach.estimate.halves import Network
 from coteach.estimate.prepare import run_estimated
@@ -41,6 +42,9 @@ def audit(
         probabilities=model.predict_proba(dataset.x_train).astype(np.float64),
         ledger=RunFolder(result.path).evidence(),
     )
+    few = [dataset.class_names[place] for place in np.flatnonzero(rare_classes(draw.noisy, dataset.classes))]
+    if few and len(few) < dataset.classes:
+        runner.on_message(f"too few labels for a class to be suggested to other samples: {first_few(few)}")
     issues = suspects(dataset, draw.noisy, evidence)
     if prepared.estimate.blind:
         runner.on_message("no label is called wrong, for these networks cannot tell")

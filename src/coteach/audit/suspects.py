@@ -14,6 +14,8 @@ from coteach.estimate.latent import Scores, latent_classes
 
 _SURE = 1e-9
 """No label is surer than this."""
+_RARE = 8
+"""Labels below which a class is not suggested: as many as an estimate needs of each."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,12 @@ def suspects(dataset: Dataset, y: Ints, evidence: Evidence) -> Issues:
     are; the mean of their log odds ranks better than either.
     """
     log_p = np.log(np.maximum(evidence.probabilities, np.finfo(np.float32).tiny))
-    after = latent_classes(Scores(log_p, np.zeros(len(y), np.int64)), y).member
-    both = np.log(np.maximum(evidence.before, _SURE)) + np.log(np.maximum(after, _SURE))
+    before = without_rare(evidence.before, y)
+    after = without_rare(latent_classes(Scores(log_p, np.zeros(len(y), np.int64)), y).member, y)
+    both = np.log(np.maximum(before, _SURE)) + np.log(np.maximum(after, _SURE))
     suggested = both.argmax(1)
     rows = np.arange(len(y))
-    right = [np.clip(member[rows, y], _SURE, 1 - _SURE) for member in (evidence.before, after)]
+    right = [np.clip(member[rows, y], _SURE, 1 - _SURE) for member in (before, after)]
     seen = np.maximum(evidence.ledger["seen"], 1)
     return Issues(
         ids=dataset.ids or tuple(map(str, range(len(y)))),
@@ -54,3 +57,22 @@ def suspects(dataset: Dataset, y: Ints, evidence: Evidence) -> Issues:
         p_given=evidence.probabilities[rows, y].astype(np.float64),
         p_suggested=evidence.probabilities[rows, suggested].astype(np.float64),
     )
+
+
+def rare_classes(y: Ints, classes: int) -> NDArray[np.bool_]:
+    """Which classes have too few labels to be known by."""
+    return np.bincount(y, minlength=classes) < _RARE
+
+
+def without_rare(member: Floats, y: Ints) -> Floats:
+    """Probabilities of classes without those that have too few labels to be known by, but for samples so labelled.
+
+    Else a class of two labels can take a whole cluster of another class for its own.
+    """
+    rare = rare_classes(y, member.shape[1])
+    if rare.all():
+        return member
+    open_to = ~rare | (np.arange(member.shape[1]) == y[:, None])
+    kept = np.where(open_to, member, 0.0)
+    known: Floats = kept / np.maximum(kept.sum(1, keepdims=True), _SURE)
+    return known

@@ -155,9 +155,10 @@ def _audit(argv: list[str]) -> int:
     print(f"{answer['label_issues']:,} of {len(issues):,} labels look wrong: {ask.out / PAGE}")
     if ask.noise != "none":
         print(f"{answer['found']:,} of the {answer['wrong']:,} that really are wrong are among them")
-    print(f"every label with its score: {ask.out / ISSUES}")
+    print(f"every label with its score, the most suspect first: {ask.out / ISSUES}")
     print(f"the model: {found.result.path}")
-    print(f"decide on the page, then: {_next(ask.out, dataset, source)}")
+    if answer["label_issues"]:
+        print(f"decide on the page, then: {_next(ask.out, dataset, source)}")
     return 0
 
 
