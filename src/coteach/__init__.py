@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from coteach.batches import Batch
     from coteach.config import Config
     from coteach.data import Dataset, load
     from coteach.errors import CoteachError
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
     from coteach.model import Model, load_model
     from coteach.noise import Draw, corrupt, pair, symmetric
     from coteach.recipes import recipe
-    from coteach.results.run import Result, read_result, run
+    from coteach.results.run import Progress, Result, Runner, read_result, run
 
 __all__ = [
+    "Batch",
     "Config",
     "CoteachError",
     "Dataset",
@@ -24,7 +26,9 @@ __all__ = [
     "Method",
     "Model",
     "NoisyLabelClassifier",
+    "Progress",
     "Result",
+    "Runner",
     "Step",
     "corrupt",
     "load",
@@ -38,6 +42,7 @@ __all__ = [
 
 # Each public name is imported when it is first used: `coteach --help` must not wait for torch.
 _HOMES = {
+    "Batch": "batches",
     "Config": "config",
     "CoteachError": "errors",
     "Dataset": "data",
@@ -45,7 +50,9 @@ _HOMES = {
     "Method": "methods.base",
     "Model": "model",
     "NoisyLabelClassifier": "estimator",
+    "Progress": "results.run",
     "Result": "results.run",
+    "Runner": "results.run",
     "Step": "methods.base",
     "corrupt": "noise",
     "load": "data",

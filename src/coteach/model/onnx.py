@@ -24,7 +24,7 @@ TOLERANCE = 1e-4
 """The largest difference between two probabilities that may be rounding."""
 
 
-def export(model: Model, out: Path) -> float:
+def export(model: Model, out: Path | str) -> float:
     """Write a model to a file that must not be there yet; answers the largest difference from torch.
 
     The graph takes what `predict_proba` takes, samples as they are stored, any number of them, and gives
@@ -35,6 +35,7 @@ def export(model: Model, out: Path) -> float:
         import onnxscript  # noqa: F401 - what torch exports with
     except ImportError as error:
         raise SettingError(f"{error.name} is not installed: pip install 'coteach[onnx]'") from None
+    out = Path(out)
     if out.exists():
         raise SettingError(f"{out} is there already: give another --out, or delete it first")
     ensemble = copy.deepcopy(model.ensemble).cpu().eval()

@@ -16,7 +16,7 @@ def collapse(networks: Sequence[nn.Module], picked: Tensor, seen: Tensor, class_
         network, label = gone
         return (
             f"network {network + 1} picked none of the samples labelled {class_names[label]}: "
-            f"it saw {int(seen[label])}; keep a share of each class (--balanced yes), or give a lower noise rate"
+            f"it saw {int(seen[label])}; keep a share of each class (balanced), or give a lower noise rate"
         )
     if identical(networks):
         return (

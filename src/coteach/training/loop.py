@@ -251,7 +251,7 @@ class Trainer:
         if not bool(loss.isfinite().all()):
             raise TrainingError(
                 f"the loss became {'NaN' if bool(loss.isnan().any()) else 'infinite'} in epoch {self.epoch}: "
-                "lower the learning rate (--lr) or look for extreme values in the data"
+                "lower the learning rate (lr) or look for extreme values in the data"
             )
         if self.config.guard != "off" and self.steps_done == self.steps_per_epoch:
             self._guard()
