@@ -124,6 +124,11 @@ def test_a_class_of_few_labels_is_not_suggested():
     found = suspects(some, y, Evidence(member, member, ledger))
     assert set(found.suggested[y != 9]) == set(range(9))
     assert (found.suggested[rare[:2]] == 9).all()
+    sure = without_rare(np.array([[1.0, 0, 0], [0, 0.9, 0.1]]), np.array([1, 0]))
+    np.testing.assert_array_equal(sure, [[1.0, 0, 0], [0, 0.9, 0.1]])  # all rare
+    y = np.repeat([0, 1, 2], [2, 20, 20])
+    sure = without_rare(np.tile([1.0, 0, 0], (42, 1)), y)
+    np.testing.assert_array_equal(sure, np.eye(3)[y])  # nothing else speaks for another class
     everything = without_rare(member[:6], np.arange(6))
     np.testing.assert_array_equal(everything, member[:6])  # where all classes are rare, there is nothing better
 

@@ -308,14 +308,19 @@ def test_numbers_with_an_odd_cell_are_named(tmp_path):
     rows = "".join(f"{number},{'<0.5' if number == 7 else number},{'ab'[number % 2]}\n" for number in range(40))
     (tmp_path / "t.csv").write_text(f"size,weight,kind\n{rows}")
     notes = load(tmp_path / "t.csv", label="kind", test_share=0).notes
-    assert "column weight is taken for texts, numbers but for '<0.5': mend it" in notes
+    assert "column weight is taken for texts, numbers but for '<0.5'" in notes
 
 
 def test_a_table_that_is_no_list_of_images_or_of_classes(tmp_path):
     rows = "".join(f"{number}.png,{number},{'ab'[number % 2]}\n" for number in range(60))
     (tmp_path / "t.csv").write_text(f"picture,size,kind\n{rows}")
+    assert "column picture names image files and is left out: call it file to learn from them" in (
+        load(tmp_path / "t.csv", label="kind").notes
+    )
+    few = "".join(f"{number}.png,{'ab'[number % 2]}\n" for number in range(60))
+    (tmp_path / "p.csv").write_text(f"picture,kind\n{few}")
     with pytest.raises(SettingError, match=r"column picture of .* names image files: call it file"):
-        load(tmp_path / "t.csv", label="kind")
+        load(tmp_path / "p.csv", label="kind")
     with pytest.raises(DataError, match="60 different labels for 60 samples"):
         load(tmp_path / "t.csv", label="size")
 

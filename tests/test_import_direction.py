@@ -6,9 +6,9 @@ from pathlib import Path
 import coteach
 
 ROOMS = [
-    "errors", "storage", "paper", "fields", "config", "data", "noise", "nets", "samples", "batches", "methods",
-    "recipes", "training", "results", "model", "estimate", "audit", "estimator", "bench", "analysis", "progress",
-    "report", "demo", "cli",
+    "errors", "storage", "paper", "fields", "config", "data", "noise", "nets", "function_source", "samples",
+    "batches", "methods", "recipes", "training", "results", "model", "estimate", "audit", "estimator", "bench",
+    "analysis", "progress", "report", "demo", "cli",
 ]  # fmt: skip
 SOURCE = Path(coteach.__file__).parent
 

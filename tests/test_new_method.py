@@ -123,6 +123,19 @@ def test_it_may_inherit_from_any_method(plugin, known, base, name):
     assert (settings["tau"], settings["t_k"], settings["extra"]) == (0.45, 10, 3)
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "from coteach import Method as M\nclass Mine(M):",
+        "import typing as t\nfrom coteach import Method\nT = t.TypeVar('T')\nclass Mine(Method, t.Generic[T]):",
+        "from coteach.methods import standard\nclass Standard(standard.Standard):",
+    ],
+)
+def test_it_may_call_its_base_as_it_likes(plugin, known, head):
+    Path(plugin, "mine.py").write_text(f'{head}\n    name: str = "mine"\n    extra: int = 3\n')
+    assert recipe("digits", method="mine").settings == {"extra": 3}
+
+
 def test_its_settings_do_not_get_in_the_way_of_other_methods(cli, plugin, known):
     file = Path(plugin, "sceptic.py")
     file.write_text(file.read_text().replace("doubt: float = 0.1", "out: float = 0.1"))

@@ -21,6 +21,7 @@ from torch import nn
 import coteach.results.run as run_module
 from coteach.data import Dataset, load
 from coteach.errors import DataError, SettingError, StorageError, TrainingError
+from coteach.function_source import source_sha256
 from coteach.noise import corrupt, save_draw, symmetric
 from coteach.recipes import recipe, saved_labels
 from coteach.results.checkpoint import Checkpoints
@@ -365,6 +366,44 @@ def test_what_is_bound_to_a_function_makes_another_run(quick, tmp_path, make):
     assert sizes == [310, 610, 310]
     with pytest.raises(SettingError, match="bind plain values only"):
         run(quick(), tmp_path, network=make(object()))
+
+
+def bare(shape, classes, act=torch.relu, width=64):
+    return own_network(shape, classes)
+
+
+def decorated(function):
+    @functools.wraps(function)
+    def wrapper(*words):
+        return function(*words)
+
+    return wrapper
+
+
+class Maker:
+    @classmethod
+    def make(cls, shape, classes):
+        return own_network(shape, classes)
+
+
+def test_what_makes_a_network_is_known_by_what_it_is():
+    plain = source_sha256(own_network)
+    for same in (bare, Maker, functools.cache(own_network)):
+        assert source_sha256(same) == plain  # the file says it all
+    assert source_sha256(Maker.make) == source_sha256(Maker.make)
+    assert source_sha256(decorated(own_network)) == source_sha256(decorated(own_network))
+
+    def with_width(width):
+        def net(shape, classes, *, width=width):
+            return own_network(shape, classes)
+
+        return net
+
+    bound = [with_width(1), with_width(2), *(functools.partial(bare, act=act) for act in (torch.relu, nn.ReLU, bare))]
+    bound += [functools.partial(bare, act=torch.arange(5000) == place) for place in (2500, 2501)]
+    assert len({source_sha256(each) for each in bound}) == len(bound)
+    sets = [functools.partial(bare, act={str(n) for n in numbers}) for numbers in (range(40), reversed(range(40)))]
+    assert source_sha256(sets[0]) == source_sha256(sets[1])
 
 
 def test_noise_that_is_in_memory(quick, tmp_path):

@@ -32,13 +32,23 @@ def classes(path: Path) -> tuple[ast.ClassDef, ...]:
     return _classes(path, path.stat().st_mtime_ns)
 
 
+def imported(path: Path) -> dict[str, str]:
+    """What a file calls by another name: the real one of each `from ... import a as b`."""
+    found = [node for node in _tree(path, path.stat().st_mtime_ns).body if isinstance(node, ast.ImportFrom)]
+    return {alias.asname: alias.name for node in found for alias in node.names if alias.asname}
+
+
 @cache
 def _classes(path: Path, changed: int) -> tuple[ast.ClassDef, ...]:
+    return tuple(node for node in _tree(path, changed).body if isinstance(node, ast.ClassDef))
+
+
+@cache
+def _tree(path: Path, changed: int) -> ast.Module:
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+        return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
     except SyntaxError as error:
         raise SettingError(f"{path} is not valid Python: line {error.lineno}: {error.msg}") from error
-    return tuple(node for node in tree.body if isinstance(node, ast.ClassDef))
 
 
 @cache  # by the node itself: a file that changed is parsed anew

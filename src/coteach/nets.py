@@ -1,13 +1,9 @@
 """The networks: the paper's nine-layer CNN, a small CNN, an MLP, and the user's own."""
 
-import functools
-import hashlib
 import importlib
-import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -139,38 +135,6 @@ def _image(shape: Shape, least: int, name: str) -> tuple[int, int, int]:
             f"choose --network {'small-cnn' if min(shape[:2]) >= 4 else 'mlp'}"
         )
     return shape[0], shape[1], shape[2]
-
-
-def source_sha256(function: Callable[[Shape, int], nn.Module]) -> str:
-    """A hash of the file that defines a function and of the values bound to it: a changed network is another run."""
-    inner, bound = _unbound(function)
-    try:
-        source = inspect.getsource(inspect.getmodule(inner) or inner)
-    except (OSError, TypeError) as error:
-        raise SettingError(f"the source of {function!r} is not to be found: define it in a file") from error
-    said = "".join(map(repr, bound))
-    if " at 0x" in said:
-        raise SettingError(f"{function!r} holds an object that is not to be told from others: bind plain values only")
-    return hashlib.sha256((source + said).encode()).hexdigest()
-
-
-def _unbound(function: Any) -> tuple[Any, list[Any]]:
-    """What a function is in its file, and the values that it was given since: of a partial, a closure, an object."""
-    bound: list[Any] = []
-    while isinstance(function, functools.partial):
-        bound += [function.args, sorted(function.keywords.items())]
-        function = function.func
-    if inspect.ismethod(function):
-        bound.append(vars(function.__self__) if hasattr(function.__self__, "__dict__") else function.__self__)
-        function = function.__func__
-    if not inspect.isfunction(function) and not inspect.isclass(function) and hasattr(function, "__dict__"):
-        bound.append(sorted(vars(function).items()))
-        function = type(function)
-    cells = getattr(function, "__closure__", None) or ()
-    bound += [cell.cell_contents for cell in cells]
-    if any(default is not None for default in getattr(function, "__defaults__", None) or ()):
-        bound.append(function.__defaults__)
-    return function, bound
 
 
 def forward_flop(net: nn.Module, shape: Shape) -> int:

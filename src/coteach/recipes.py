@@ -168,6 +168,8 @@ def _described_by_files(source: Source, version: str | None) -> tuple[tuple[int,
 
 def _noise(given: str | Path | ArrayLike | Draw, rate: float | None) -> tuple[str, float, dict[str, Any]]:
     """The kind of noise, its rate, and what of it came from a file or an array."""
+    if given is None or (np.isscalar(given) and not isinstance(given, str)):
+        raise SettingError(f"noise is {given!r}: give a name such as 'pair', a file, a matrix, or a draw of labels")
     if not isinstance(given, str | Path):
         if rate is not None:
             raise SettingError(f"rate {rate:g} goes with pair or symmetric noise: leave it out")

@@ -74,5 +74,6 @@ def without_rare(member: Floats, y: Ints) -> Floats:
         return member
     open_to = ~rare | (np.arange(member.shape[1]) == y[:, None])
     kept = np.where(open_to, member, 0.0)
-    known: Floats = kept / np.maximum(kept.sum(1, keepdims=True), _SURE)
+    total = kept.sum(1, keepdims=True)
+    known: Floats = np.where(total > 0, kept / np.where(total > 0, total, 1.0), np.eye(member.shape[1])[y])
     return known

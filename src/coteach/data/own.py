@@ -100,11 +100,14 @@ def _from_images(name: str, source: ImageFiles, test: ImageFiles | None, size: i
 
 def _from_rows(name: str, source: Rows, test: Rows | None, share: float) -> Dataset:
     names, y, y_test = _classes(source, test)
-    for column, cells in source.table.items():
-        if column != source.label and names_images(cells):
-            raise SettingError(f"column {column} of {source.where} names image files: call it file, or leave it out")
     learned_from = np.arange(len(y)) if test else held_out(y, share)[0]
-    encoder, notes = TableEncoder.fit(source.table, {source.label}, learned_from)
+    pictures = [column for column, cells in source.table.items() if column != source.label and names_images(cells)]
+    if pictures and set(source.table) == {source.label, *pictures}:
+        raise SettingError(f"column {pictures[0]} of {source.where} names image files: call it file")
+    encoder, notes = TableEncoder.fit(source.table, {source.label, *pictures}, learned_from)
+    notes += [
+        f"column {column} names image files and is left out: call it file to learn from them" for column in pictures
+    ]
     dataset = Dataset.checked(
         name,
         encoder.transform(source.table, source.where),
@@ -129,13 +132,21 @@ def _from_arrays(name: str, source: Arrays, test: Arrays | None, share: float) -
 def _classes(source: ImageFiles | Rows, test: ImageFiles | Rows | None) -> tuple[tuple[str, ...], Labels, Labels]:
     """The names of the classes, and the labels of the training data and of the test data, if any, as their numbers."""
     names = names_of(source.labels)
-    if len(names) > max(20, len(source.labels) / 2):
+    if len(names) > max(20, len(source.labels) / 2) and all(map(_is_number, names)):
         raise DataError(
             f"{source.where} has {len(names):,} different labels for {len(source.labels):,} samples: "
             "labels must be classes, not numbers to predict"
         )
     tested = numbered(test.where, test.labels, names) if test else np.empty(0, np.int64)
     return names, numbered(source.where, source.labels, names), tested
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _divided(dataset: Dataset, share: float) -> Dataset:

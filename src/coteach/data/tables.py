@@ -227,18 +227,18 @@ def _column(name: str, cells: Cells, rows: NDArray[np.int64]) -> tuple[Column | 
         filled = np.where(np.isnan(learned), median, learned)
         column = Column(name, median, float(filled.mean()), float(filled.std()) or 1.0, missing=missing > 0)
         how = f"filled with the median {median:g}"
+        note = ""
     else:
         present = _present(cells)
         categories = np.unique(present[present != ""])
         odd = _odd(categories)
-        but = f", numbers but for {odd[0]!r}{' and others' if len(odd) > 1 else ''}: mend it" if odd else ""
+        but = f", numbers but for {odd[0]!r}{' and others' if len(odd) > 1 else ''}" if odd else ""
         if len(categories) > _MOST_CATEGORIES:
             return None, f" has {len(categories):,} different texts{but}{', and' if but else ' and'} is left out"
-        if odd:
-            return Column(name, categories=tuple(categories.tolist()), missing=missing > 0), f" is taken for texts{but}"
         column = Column(name, categories=tuple(categories.tolist()), missing=missing > 0)
         how = "counted as a category of their own"
-    return column, f": {missing:,} of {len(cells):,} values are missing, {how}" if missing else ""
+        note = f" is taken for texts{but}" if odd else ""
+    return column, note + (f": {missing:,} of {len(cells):,} values are missing, {how}" if missing else "")
 
 
 def _odd(values: Cells) -> list[str]:

@@ -138,7 +138,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """The probability of each class, [n, classes]: the mean over the networks."""
         check_is_fitted(self)
         x = validate_data(self, X, reset=False, allow_nd=True)
-        with _threads(self.threads, self._small):
+        with _threads(self.threads, getattr(self, "_small", False)):  # not in one that an older version pickled
             return exact_probabilities(self.model_, x, choose_device(self.device))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803

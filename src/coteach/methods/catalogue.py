@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from coteach import methods
 from coteach.config import config_fields
 from coteach.errors import SettingError, unknown
-from coteach.fields import Field, classes, fields_of
+from coteach.fields import Field, classes, fields_of, imported
 
 if TYPE_CHECKING:
     from coteach.methods.base import Method
 
 _OWN = Path(__file__).parent
 _Classes = dict[str, ast.ClassDef]
-_WITHOUT_SETTINGS = {"nn.Module", "Module", "NamedTuple", "ABC", "Protocol", "object"}
+_WITHOUT_SETTINGS = {"Module", "NamedTuple", "ABC", "Generic", "Protocol", "object"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,6 @@ def entries() -> dict[str, Entry]:
     """Every method by name, in alphabetical order of their files."""
     paths = sorted((path for folder in methods.__path__ for path in _files(Path(folder))), key=lambda p: p.stem)
     files: dict[Path, _Classes] = {path: {node.name: node for node in classes(path)} for path in paths}
-    shared = {name: node for found in files.values() for name, node in found.items()}
     known: dict[str, Entry] = {}
     for path, found in files.items():
         for node in found.values():
@@ -49,7 +48,7 @@ def entries() -> dict[str, Entry]:
                 continue
             if name in known:
                 raise SettingError(f"{path} and {known[name].file} both hold a method {name!r}: rename one")
-            settings = {field.name: field for field in _inherited(node, shared | found, path)}
+            settings = {field.name: field for field in _inherited(node, path, files)}
             for clash in settings.keys() & config_fields().keys():
                 raise SettingError(f"{path}: a run has a setting {clash!r} already; give the method's another name")
             summary = (ast.get_docstring(node) or "").partition("\n")[0]
@@ -103,19 +102,23 @@ def _files(folder: Path) -> list[Path]:
     return found
 
 
-def _inherited(node: ast.ClassDef, nodes: _Classes, path: Path) -> list[Field]:
+def _inherited(node: ast.ClassDef, path: Path, files: dict[Path, _Classes]) -> list[Field]:
     """The settings of a class after those of its bases, which must be in files of methods too."""
     found: list[Field] = []
     for base in node.bases:
-        name = base.attr if isinstance(base, ast.Attribute) else ast.unparse(base)
-        if name in nodes:
-            found += _inherited(nodes[name], nodes, path)
+        plain = base.value if isinstance(base, ast.Subscript) else base
+        said = plain.attr if isinstance(plain, ast.Attribute) else ast.unparse(plain)
+        name = imported(path).get(said, said)
+        places = [(path, files[path]), *files.items()]
+        home = next(((where, each[name]) for where, each in places if name in each and each[name] is not node), None)
+        if home is not None:
+            found += _inherited(home[1], home[0], files)
         elif name not in _WITHOUT_SETTINGS:
             raise SettingError(
-                f"{path}: {node.name} inherits from {name}, whose settings are not to be found: "
+                f"{path}: {node.name} inherits from {said}, whose settings are not to be found: "
                 "define it in a file beside, or inherit from Method"
             )
-    return [*found, *fields_of(node)]
+    return [*found, *(field for field in fields_of(node) if field.name != "name")]
 
 
 def _name(node: ast.ClassDef) -> str | None:

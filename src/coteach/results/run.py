@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from coteach.config import Config
 from coteach.data import CATALOGUE, Dataset, load_source
 from coteach.errors import CoteachError, DataError, SettingError
+from coteach.function_source import source_sha256
 from coteach.methods import catalogue
 from coteach.methods.two_stage import TwoStageMethod
-from coteach.nets import Shape, count_parameters, function_named, source_sha256
+from coteach.nets import Shape, count_parameters, function_named
 from coteach.noise import Draw, load_draw
 from coteach.recipes import stage_one_of
 from coteach.results.checkpoint import Checkpoints
@@ -293,5 +294,6 @@ def _description(trainer: Trainer, dataset: Dataset) -> Description:
 
 def _first_network(path: Path) -> dict[str, Tensor]:
     """The weights of a run's first network."""
-    tensors = read_weights(path, read_description(path))
+    described = RunFolder(path).model_file.exists()  # not by an older version
+    tensors = read_weights(path, read_description(path) if described else None)
     return {name.removeprefix("0."): value for name, value in tensors.items() if name.startswith("0.")}

@@ -104,14 +104,14 @@ def read_description(folder: Path) -> Description:
         raise DataError(f"{path} is damaged ({error}): copy it again, or train again") from error
 
 
-def read_weights(folder: Path, description: Description) -> dict[str, Tensor]:
-    """The tensors in a folder, which must be those that the description was written for."""
+def read_weights(folder: Path, description: Description | None) -> dict[str, Tensor]:
+    """The tensors in a folder, which must be those that the description, if there is one, was written for."""
     path = folder / WEIGHTS
     try:
         content = path.read_bytes()
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}") from error
-    if description.weights_sha256 not in (None, hashlib.sha256(content).hexdigest()):
+    if description is not None and description.weights_sha256 not in (None, hashlib.sha256(content).hexdigest()):
         raise DataError(f"{path} is not the file that {DESCRIPTION} was written for: copy both again, or train again")
     try:
         return safetensors.torch.load(content)

@@ -52,7 +52,9 @@ def draw_labels(config: Config, dataset: Dataset, saved: Draw | None = None) -> 
             raise DataError(f"the transition matrix is for {len(matrix)} classes, {dataset.name} has {dataset.classes}")
         return corrupt(dataset.y_train, matrix, config.noise_seed)
     if saved is None or saved.sha256 != config.inputs.labels_sha256:
-        raise DataError("the saved labels of this run are not here: give their file with --noise FILE.npz")
+        raise DataError(
+            "the saved labels of this run are not here: give their file with --noise FILE.npz, or run(..., labels=draw)"
+        )
     if not np.array_equal(saved.clean, dataset.y_train) or len(saved.matrix) != dataset.classes:
         raise DataError(f"the saved labels were drawn for other data than {dataset.name}: draw them again")
     return saved
