@@ -339,6 +339,7 @@ def test_durations_as_people_say_them():
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_bench_with_processes_stops_politely_and_goes_on(cli, tmp_path):
     (tmp_path / "grid.toml").write_text(TWO_STAGES.replace("epochs = 6", "epochs = 20000"))  # it does not end by itself
     words = [sys.executable, "-m", "coteach", "bench", "grid.toml", "--engine", "processes", "--workers", "2"]
@@ -393,6 +394,7 @@ def test_a_network_of_ones_own_fills_its_cells(cli, tmp_path):
     assert cli("bench", "status", "sub/grid.toml").stdout.startswith("1 done")
 
 
+@pytest.mark.slow
 def test_nobody_reads_and_the_work_goes_on(tmp_path):
     (tmp_path / "grid.toml").write_text(GRID)
     words = [sys.executable, "-m", "coteach", "bench", "grid.toml", "--threads", "1"]

@@ -197,6 +197,7 @@ def test_figure_2():
     assert sorted(text.get_text() for text in symmetric.texts) == ["12.5 %"] * 20 + ["50 %"] * 5
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_same_bytes_in_another_process(process, grid, runs, tmp_path):
     draw(grid.only(["digits"]), runs, tmp_path / "two")
     words = ["--runs", RUNS, "--only", "digits", "--out", "one"]

@@ -163,6 +163,7 @@ def test_the_contract_tests_run_over_it(plugin):
     assert process.stdout.startswith("." * 9)  # one for each test of the contract, four moments of resuming
 
 
+@pytest.mark.slow
 def test_the_table_and_the_legend_show_it(cli, known, tmp_path):
     (tmp_path / "grid.toml").write_text(
         'data = "digits"\nnoises = ["pair-45"]\nmethods = ["standard", "sceptic"]\n'

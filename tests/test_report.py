@@ -80,6 +80,7 @@ def links(out):
     return [unquote(href) for href in re.findall(r'<a href="([^"#][^"]*)"', out.read_text())]
 
 
+@pytest.mark.slow
 def test_links_are_right_from_any_folder(tmp_path, monkeypatch):
     runs = tmp_path / "published 100 % & ü"
     shutil.copytree(RUNS, runs)
