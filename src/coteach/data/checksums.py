@@ -24,11 +24,12 @@ def verified(
 ) -> tuple[dict[str, Array], tuple[Check, ...]]:
     """The official arrays and what was checked; if they differ, a DataError with `where` and `way_out`."""
     official = _official_form(known, arrays, where, way_out)
+    checks = _check(known, official, where, way_out)
     for split in known.split_sha256:
         x, y = official[f"x_{split}"], official[f"y_{split}"]
         order = one_order(x, y)
         official |= {f"x_{split}": x[order], f"y_{split}": y[order]}
-    return official, _check(known, official, where, way_out)
+    return official, checks
 
 
 def _official_form(known: Known, arrays: Mapping[str, Array], where: str, way_out: str) -> dict[str, Array]:
