@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,12 +16,13 @@ import pytest
 import torch
 
 from coteach.bench.grid import read_grid
-from coteach.bench.jobs import Failure, Listener, Schedule, jobs_of
+from coteach.bench.jobs import Failure, Listener, Schedule, answered, jobs_of, worth_it
 from coteach.bench.processes import TRIES, run_in_processes
 from coteach.bench.status import State, duration, seconds_left, standings
 from coteach.data import load
 from coteach.errors import SettingError
 from coteach.noise import corrupt, pair, save_draw, symmetric
+from coteach.results.collection import Collection
 from coteach.results.folder import RunFolder
 from coteach.results.run import Runner, read_result
 
@@ -174,7 +176,7 @@ def test_every_grid_that_comes_with_it_is_sound():
     assert len(list(read_grid("paper").runs())) == 495
     for name, seeds in (("digits", 3), ("mnist", 5), ("cifar10", 5), ("cifar100", 5)):
         assert len(list(read_grid(name).runs())) == 7 * 3 * seeds
-    assert len(list(read_grid("assumptions").runs())) == 8 + 2 + 2 + 4 + 2 + 2
+    assert len(list(read_grid("assumptions").runs())) == 8 + 2 + 2 + 2 + 4 + 2 + 2 + 2
     with pytest.raises(SettingError, match="did you mean 'digits'"):
         read_grid("digit")
 
@@ -412,6 +414,48 @@ def test_a_part_does_not_replace_the_published_whole(cli, tmp_path):
     whole = (tmp_path / "small" / "grid.md").read_text()
     assert cli("bench", "grid.toml", "--publish", "small", "--only", "standard").returncode == 0
     assert (tmp_path / "small" / "grid.md").read_text() == whole
+
+
+def test_published_runs_are_not_made_again(cli, tmp_path):
+    """A table goes on where its published runs end, on a machine that has nothing else of them."""
+    grid = TWO_STAGES.replace("epochs = 6", "epochs = 1").replace('"f-correction", "standard", ', '"standard", ')
+    (tmp_path / "grid.toml").write_text(grid)
+    first = cli("bench", "grid.toml", "--publish", "small", "--only", "standard")
+    assert first.returncode == 0, first.stderr
+    (standard,) = (tmp_path / "small").glob("*.json")
+    written = standard.stat().st_mtime_ns
+    shutil.rmtree(tmp_path / "runs")
+    second = cli("bench", "grid.toml", "--publish", "small")
+    assert second.returncode == 0, second.stderr
+    assert "3 of 3 done" in second.stderr
+    assert standard.stat().st_mtime_ns == written  # made again, for s-model needs its weights; its number stays
+    shutil.rmtree(tmp_path / "runs")
+    third = cli("bench", "grid.toml", "--publish", "small")
+    assert (third.returncode, third.stdout) == (0, second.stdout)
+    assert third.stderr == "3 of 3 runs are in small and not made again\n"
+    status = cli("bench", "status", "grid.toml", "--publish", "small")
+    assert status.stdout == "3 done, 0 running, 0 failed, 0 missing, of 3 runs\n"
+    standard.write_text("{}")
+    mended = cli("bench", "grid.toml", "--publish", "small", "--only", "standard")
+    assert "coteach: passed over: " in mended.stderr
+    assert json.loads(standard.read_text())["config"]["method"] == "standard"
+
+
+def test_a_published_run_of_another_source_or_precision_is_no_answer(jobs, tmp_path):
+    made = Runner(tmp_path, "cpu", 1).run(jobs[0].config)
+    other = replace(made.config, inputs=replace(made.config.inputs, method_sha256="0" * 64))
+    assert set(answered(jobs, Collection([made]))) == {jobs[0].name}
+    assert not answered(jobs, Collection([replace(made, config=other)]))
+    assert not answered([replace(jobs[0], precision="bf16")], Collection([made]))
+
+
+def test_a_first_stage_that_nobody_needs_any_more_is_no_work(tmp_path):
+    (tmp_path / "grid.toml").write_text(TWO_STAGES.replace('"standard", ', ""))
+    jobs = jobs_of(read_grid(str(tmp_path / "grid.toml")).runs(), CPU)
+    first, s_model, f_correction, co_teaching = jobs
+    assert not first.asked
+    assert worth_it(jobs, {s_model.name}) == jobs  # the other still needs it
+    assert worth_it(jobs, {s_model.name, f_correction.name}) == [s_model, f_correction, co_teaching]
 
 
 def test_a_folder_that_is_none_is_told_once(cli, tmp_path):

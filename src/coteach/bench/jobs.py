@@ -2,8 +2,9 @@
 
 import contextlib
 import traceback
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import torch
 
@@ -12,8 +13,9 @@ from coteach.data import Dataset, load_source
 from coteach.errors import CoteachError, StorageError
 from coteach.noise import Draw
 from coteach.recipes import stage_one_of
+from coteach.results.collection import Collection
 from coteach.results.folder import RunFolder
-from coteach.results.run import InterruptedRun, Progress, Runner, whole
+from coteach.results.run import InterruptedRun, Progress, Result, Runner, whole
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,10 @@ class Job:
     labels: Draw | None = None
     needs: str | None = None
     """The name of the job that is its first stage."""
-    precision: str = "auto"
+    precision: Literal["auto", "fp32", "tf32", "bf16"] = "auto"
     """As the grid asks for it."""
+    asked: bool = True
+    """Whether the grid asks for it; if not, it is there for those that need it."""
 
     @property
     def name(self) -> str:
@@ -54,9 +58,25 @@ def jobs_of(runs: Iterable[tuple[Config, Draw | None]], device: torch.device) ->
         if before is not None:
             first = whole(before, device)
             needs = first.name
-            found.setdefault(needs, Job(first, labels, precision=before.precision))
-        found.setdefault(config.name, Job(config, labels, needs, planned.precision))
+            found.setdefault(needs, Job(first, labels, precision=before.precision, asked=False))
+        found[config.name] = Job(config, labels, needs, planned.precision)
     return list(found.values())
+
+
+def answered(jobs: Iterable[Job], published: Collection) -> dict[str, Result]:
+    """By the names of jobs, the published runs that answer them; a method or network that has changed is another."""
+    found = {}
+    for job in jobs:
+        result = published.find(replace(job.config, precision=job.precision))
+        if result is not None and result.config.inputs == job.config.inputs:
+            found[job.name] = result
+    return found
+
+
+def worth_it(jobs: Sequence[Job], done: Container[str]) -> list[Job]:
+    """The jobs without first stages that nobody needs any more, since all that need them are done."""
+    needed = {job.needs for job in jobs if job.name not in done}
+    return [job for job in jobs if job.asked or job.name in needed]
 
 
 @dataclass(frozen=True)

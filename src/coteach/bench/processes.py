@@ -141,7 +141,7 @@ class _Hand:
             self.pipe.send(job)
 
     def bury(self) -> str:
-        """Forget the dead process; answers how it ended."""
+        """Forget the dead process; returns how it ended."""
         self.process.join()
         code: int = self.process.exitcode
         self.dismiss()

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from coteach.bench.jobs import Job
+from coteach.bench.jobs import Job, answered, worth_it
 from coteach.errors import CoteachError
+from coteach.results.collection import Collection
 from coteach.results.folder import RunFolder
+
+_NONE = Collection([])
 
 
 class State(StrEnum):
@@ -43,21 +46,29 @@ def state_of(folder: RunFolder) -> State:
     return State.FAILED if folder.failed else State.MISSING
 
 
-def standings(jobs: Sequence[Job], out: Path) -> list[Standing]:
-    """Where each job of a grid stands. A run of another precision counts if the grid asks for none, as in tables."""
-    others = _by_experiment(out)
-    found = []
+def standings(jobs: Sequence[Job], out: Path, published: Collection = _NONE) -> list[Standing]:
+    """Where each job of a grid stands, by its folder or a published run.
+
+    A run of another precision counts if the grid asks for none, as in tables.
+    """
+    others, found = _by_experiment(out), []
+    answers = answered(jobs, published)
     for job in jobs:
+        if job.name in answers:
+            seconds = float(answers[job.name].summary["seconds"])
+            found.append(Standing(job, State.DONE, job.config.epochs, seconds))
+            continue
         folder = RunFolder(out / job.name)
         if not folder.path.exists():
-            answers = others.get(job.config.experiment, [])
-            folder = next((other for other, how in answers if job.precision in ("auto", how)), folder)
+            same = others.get(job.config.experiment, [])
+            folder = next((other for other, how in same if job.precision in ("auto", how)), folder)
         state = state_of(folder)
         if state is State.DONE:
             found.append(Standing(job, state, job.config.epochs, float(folder.summary()["seconds"])))
         else:
             found.append(Standing(job, state, _finished_epochs(folder), None))
-    return found
+    kept = worth_it(jobs, {standing.job.name for standing in found if standing.state is State.DONE})
+    return [standing for standing in found if standing.job in kept]
 
 
 def _by_experiment(out: Path) -> dict[str, list[tuple[RunFolder, str]]]:

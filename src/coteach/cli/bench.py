@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Literal
 
 import tyro
 
-from coteach.cli.grids import Part
+from coteach.cli.grids import Part, say_passed_over
 
 if TYPE_CHECKING:
     from coteach.bench.grid import Grid
     from coteach.bench.jobs import Failure, Job, Listener
     from coteach.config import Source
+    from coteach.results.collection import Collection
     from coteach.results.run import Result, Runner
 
 
@@ -40,7 +41,8 @@ class Ask(Part):
     checkpoint_every: float = 30.0
     """Seconds between checkpoints; a killed run loses no more than that."""
     publish: Path | None = None
-    """Also write each run as one small JSON file, and the tables as Markdown, into this folder."""
+    """Also write each run as one small JSON file, and the tables as Markdown, into this folder. A run that is there
+    already, made here or elsewhere, is not made again."""
     json: bool = False
     """Print the cells as JSON on standard output."""
 
@@ -51,6 +53,8 @@ class AskStatus(Part):
 
     out: Path = Path("runs")
     """Folder with the run folders."""
+    publish: Path | None = None
+    """Folder with published runs, which count as done."""
     engine: Literal["here", "processes", "ray"] = "here"
     """Where the runs are made: with ray, the cluster says what device they are for."""
     address: str = "auto"
@@ -110,8 +114,8 @@ def _check(grid: "Grid") -> None:
 
 
 def _run(ask: Ask, grid: "Grid") -> "tuple[list[Result], dict[str, str]]":
-    """Make what is missing; answers all results, and for each run that failed its error."""
-    from coteach.bench.jobs import Listener
+    """Make what is missing; returns all results, and for each run that failed its error."""
+    from coteach.bench.jobs import Listener, answered, worth_it
     from coteach.errors import CoteachError, StorageError
     from coteach.progress import RunProgress
     from coteach.results.folder import RunFolder
@@ -120,13 +124,14 @@ def _run(ask: Ask, grid: "Grid") -> "tuple[list[Result], dict[str, str]]":
 
     results: list[Result] = []
     failures: dict[str, str] = {}
+    before = _published(ask.publish)
 
     def take(job: "Job", error: str | None = None) -> None:
         """Count a run that is over."""
         try:
             if error is None:
-                result = read_result(ask.out / job.name)
-                if ask.publish is not None:
+                result = published.get(job.name) or read_result(ask.out / job.name)
+                if ask.publish is not None and job.name not in published:
                     publish([result], ask.publish)
                 results.append(result)
         except CoteachError as lost:
@@ -149,9 +154,16 @@ def _run(ask: Ask, grid: "Grid") -> "tuple[list[Result], dict[str, str]]":
         how = ask.out, ask.device, ask.threads, ask.checkpoint_every
         runner = Runner(*how, on_progress=progress.step, on_message=progress.message)
         jobs = _jobs(grid, runner, ask.engine, ask.address)
+        published = answered(jobs, before)
+        made = {job.name for job in jobs if RunFolder(ask.out / job.name).done}
+        done = made | published.keys()
+        jobs = worth_it(jobs, done)
+        needed = {job.needs for job in jobs if job.name not in done}
+        if elsewhere := published.keys() - made - needed:
+            progress.message(f"{len(elsewhere)} of {len(jobs)} runs are in {ask.publish} and not made again")
         left = []
         for job in jobs:
-            if RunFolder(ask.out / job.name).done:
+            if job.name in made or (job.name in published and job.name not in needed):
                 take(job)
             else:
                 left.append(job)
@@ -170,6 +182,15 @@ def _jobs(grid: "Grid", runner: "Runner", engine: str, address: str) -> "list[Jo
     from coteach.bench.cluster import jobs_on_cluster
 
     return jobs_on_cluster(grid, runner, address)
+
+
+def _published(folder: Path | None) -> "Collection":
+    """The runs of a folder that may have none yet."""
+    from coteach.results.collection import Collection, read_runs
+
+    runs = Collection([]) if folder is None else read_runs(folder, may_be_empty=True)
+    say_passed_over(runs)
+    return runs
 
 
 def _make(ask: Ask, jobs: "list[Job]", runner: "Runner", listener: "Listener") -> None:
@@ -204,7 +225,8 @@ def _status(argv: list[str]) -> int:
     from coteach.bench.status import State, counts, duration, seconds_left, standings
     from coteach.results.run import Runner
 
-    found = standings(_jobs(ask.read(), Runner(ask.out, ask.device), ask.engine, ask.address), ask.out)
+    jobs = _jobs(ask.read(), Runner(ask.out, ask.device), ask.engine, ask.address)
+    found = standings(jobs, ask.out, _published(ask.publish))
     number, (left, unknown) = counts(found), seconds_left(found)
     if ask.json:
         runs = [{"run": each.job.name, "state": each.state, "epochs": each.epochs} for each in found]

@@ -57,10 +57,13 @@ def _difference(one: Config, two: Config) -> str:
     return " and ".join(names) or "nothing"
 
 
-def read_runs(folder: Path) -> Collection:
-    """Every finished run in a folder; weights may be gone. What cannot be read is passed over."""
+def read_runs(folder: Path, *, may_be_empty: bool = False) -> Collection:
+    """Every finished run in a folder; weights may be gone. What cannot be read is passed over.
+
+    A folder in which nothing can be read is refused, unless it `may_be_empty`.
+    """
     if not folder.is_dir():
-        raise DataError(f"{folder} is no folder: give one with run folders, or with published runs, with --runs")
+        raise DataError(f"{folder} is no folder: give one with run folders, or with published runs")
     results: dict[str, Result] = {}
     passed_over = []
     for path in sorted(folder.iterdir(), key=lambda path: path.suffix == ".json"):
@@ -71,6 +74,6 @@ def read_runs(folder: Path) -> Collection:
                 results[path.stem] = read_published(path)
         except CoteachError as error:
             passed_over.append(str(error))
-    if passed_over and not results:
+    if passed_over and not results and not may_be_empty:
         raise DataError(passed_over[0])
     return Collection(results.values(), passed_over)
