@@ -59,7 +59,7 @@ def test_every_choice_of_a_number(runs, mnist):
 
 def test_only_the_mean_of_the_last_ten_epochs_is_compared_with_print(runs, mnist):
     table = tables.tabulate(mnist, runs, "accuracy", BEST)
-    assert "| 71.00 ± 1.41 (56.52) |" in tables.markdown(table)
+    assert "| 71.00 ± 1.41<br>(56.52) |" in tables.markdown(table)
     assert "in brackets the number printed, which is of the last ten epochs; " in table.full_caption()
     assert {cell["difference"] for cell in table.to_list()} == {None}
 
@@ -79,15 +79,15 @@ def test_one_column_alone_has_no_best(runs, mnist):
 def test_equal_means_are_both_the_best(runs, mnist):
     table = tables.tabulate(mnist, runs, "accuracy", LAST_TEN)
     table.cells["pair-45", "standard"] = table.cells["pair-45", "co-teaching"]
-    assert "| **78.50 ± 2.83** (56.52, +21.98) | **78.50 ± 2.83** (87.63, -9.13) |" in tables.markdown(table)
+    assert "| **78.50 ± 2.83**<br>(56.52, +21.98) | **78.50 ± 2.83**<br>(87.63, -9.13) |" in tables.markdown(table)
 
 
 def test_markdown_with_print_beside_it_and_n_where_seeds_are_missing(runs, mnist):
     assert tables.markdown(tables.tabulate(mnist, runs, "accuracy", LAST_TEN)) == (
         "| | standard | co-teaching |\n"
         "|---|---:|---:|\n"
-        "| pair-45 | 53.50 ± 1.41 (56.52, -3.02) | **78.50 ± 2.83** (87.63, -9.13) |\n"
-        "| symmetric-50 | 61.00 (n = 1) (66.05, -5.05) | **88.50 ± 0.71** (91.32, -2.82) |\n"
+        "| pair-45 | 53.50 ± 1.41<br>(56.52, -3.02) | **78.50 ± 2.83**<br>(87.63, -9.13) |\n"
+        "| symmetric-50 | 61.00 (n = 1)<br>(66.05, -5.05) | **88.50 ± 0.71**<br>(91.32, -2.82) |\n"
         "\n"
         "Small MNIST (mnist), test accuracy, %: mean over all 4 epochs and over a method's networks; "
         "mean ± std over n = 2 seeds, or as many as a cell says; in brackets the number printed and the difference "
@@ -103,7 +103,7 @@ def test_a_sweep_and_a_table_without_runs(runs):
     assert sweep.columns == ("t_k = 5", "t_k = 10")
     nothing = Collection([])
     assert [table.title for table in tables.tables(grid, nothing, LAST_TEN)] == ["Small MNIST, test accuracy"]
-    assert "| - (56.52) |" in tables.markdown(tables.tabulate(grid.tables[0], nothing, "accuracy", LAST_TEN))
+    assert "| -<br>(56.52) |" in tables.markdown(tables.tabulate(grid.tables[0], nothing, "accuracy", LAST_TEN))
 
 
 def test_latex(runs, mnist):

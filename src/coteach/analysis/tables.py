@@ -223,7 +223,7 @@ def _rich(table: Table, form: Form, *, turned: bool) -> RichTable:
     return shown
 
 
-_MARKDOWN = Form(lambda text: text.replace("|", r"\|"), lambda text: f"**{text}**", str)
+_MARKDOWN = Form(lambda text: text.replace("|", r"\|"), lambda text: f"**{text}**", str, between="<br>")
 
 
 def markdown(table: Table) -> str:
