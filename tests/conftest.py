@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from coteach.cli.main import main
+from coteach.methods import catalogue
 from coteach.recipes import recipe
 
 os.environ["SCIPY_ARRAY_API"] = "1"  # before scipy is imported, or scikit-learn skips one of its checks
@@ -21,6 +22,12 @@ hypothesis.settings.register_profile("patient", deadline=None)  # beside other t
 hypothesis.settings.load_profile("patient")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script; the commands would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _forgotten(monkeypatch):
+    """A method that one test hands over as a class is not there for the next."""
+    monkeypatch.setattr(catalogue, "_handed_over", {})
 
 
 @pytest.fixture(scope="session")

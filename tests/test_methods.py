@@ -119,7 +119,7 @@ def test_every_setting_explains_itself_and_unknown_ones_are_refused(method):
 class PicksNothing(Method):
     """Learns in the first epoch only."""
 
-    name = "standard"  # whose settings it borrows: none
+    name = "picks-nothing"
 
     def step(self, logits, batch, epoch):
         losses = torch.nn.functional.cross_entropy(logits[0], batch.y, reduction="none")

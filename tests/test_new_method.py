@@ -2,14 +2,22 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar, Literal
 
 import pytest
 
 from coteach import methods
+from coteach.errors import SettingError
+from coteach.methods import catalogue
+from coteach.methods.base import Method, Step
+from coteach.methods.co_teaching import CoTeaching
+from coteach.methods.selection import everything, per_sample_loss
 from coteach.recipes import recipe
+from coteach.results.run import run
 
 TOY = '''
 """A toy: believe a label the less, the more classes there are."""
@@ -50,6 +58,23 @@ def plugin(tmp_path):
 def known(plugin, monkeypatch):
     """As if COTEACH_METHODS had named the folder when this process started."""
     monkeypatch.setattr(methods, "__path__", [*methods.__path__, plugin])
+
+
+def test_a_setting_that_would_be_lost_is_named(cli, plugin, known):
+    for wrong in ("Optional[float] = None", "flaot = 0.5"):
+        (Path(plugin) / "sceptic.py").write_text(TOY.replace("doubt: float = 0.1", f"doubt: {wrong}"))
+        answer = cli("methods")
+        assert answer.returncode == 2
+        assert f"Sceptic.doubt is annotated with {wrong.split()[0]}: a setting is a bool" in answer.stderr
+
+
+def test_a_changed_file_beside_it_is_another_method(plugin, known):
+    (Path(plugin) / "sceptic.py").write_text(TOY + "\nfrom coteach.methods.sums import total\n")
+    hashes = set()
+    for factor in (1, 2):
+        (Path(plugin) / "sums.py").write_text(f"def total(x):\n    return {factor} * x.sum()\n")
+        hashes.add(catalogue.source_sha256("sceptic"))
+    assert len(hashes) == 2
 
 
 def test_the_command_line_knows_it(process, cli, plugin, known):
@@ -142,6 +167,112 @@ def test_its_settings_do_not_get_in_the_way_of_other_methods(cli, plugin, known)
     words = ["train", "--data", "digits", "--noise", "pair", "--rate", "0.45", "--method", "standard", "--epochs", "0"]
     answer = cli(*words, "--out", "elsewhere")
     assert "epochs is 0" in answer.stderr
+
+
+class Doubter(Method):
+    """One network that is never quite sure."""
+
+    name = "doubter"
+    doubt: float = 0.1
+    how: Literal["mean", "sum"] = "mean"
+    counted: ClassVar[int] = 0
+
+    def step(self, logits, batch, epoch):
+        losses = (1 - self.doubt) * per_sample_loss(logits[0], batch.y)
+        return Step((losses.mean(),), (everything(losses),))
+
+
+def test_a_class_is_a_method_too(tmp_path):
+    config = recipe("digits", noise="pair", rate=0.45, method=Doubter, doubt=0.3, epochs=1, max_steps=2)
+    assert (config.method, config.settings) == ("doubter", {"doubt": 0.3, "how": "mean"})
+    result = run(config, tmp_path)
+    assert result.path.name.startswith("digits-pair-45-doubter-s1-")
+    assert result.config.inputs.method_sha256 is not None
+    assert run(config, tmp_path).already_done
+    assert Doubter(10, doubt=0.2).doubt == 0.2
+    assert recipe("digits", method=CoTeaching).method == "co-teaching"  # one of ours is what it is
+    with pytest.raises(SettingError, match="doubt of doubter is 'much': give float"):
+        recipe("digits", method=Doubter, doubt="much")
+
+
+class Unknown(Doubter):
+    name = "unknown"
+    width: list = []  # noqa: RUF012 - that is what is wrong with it
+
+
+class Taken(Doubter):
+    name = "standard"
+
+
+class Clash(Doubter):
+    name = "clash"
+    lr: float = 0.1
+
+
+class Idle(Method):
+    name = "idle"
+
+
+@pytest.mark.parametrize(
+    ("method", "cause"),
+    [
+        (Unknown, "Unknown.width is annotated with <class 'list'>: a setting is a bool"),
+        (Taken, "holds a method 'standard' already: give Taken another name"),
+        (Clash, "Clash: a run has a setting 'lr' already"),
+        (Idle, "Idle has no step(): write one that returns Step(losses, picked)"),
+        (Method, 'Method has no name: give it one, such as name = "mine"'),
+        (dict, "give a name, or a class that inherits from coteach.Method"),
+    ],
+)
+def test_a_class_that_cannot_be_one_says_why(method, cause):
+    with pytest.raises(SettingError, match=re.escape(cause)):
+        recipe("digits", method=method)
+
+
+def test_the_page_shows_one_that_works(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).parents[1] / "docs" / "methods" / "README.md"
+    (block,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    names = {"__name__": "of_the_page"}
+    exec(block, names)
+    assert names["result"].config.settings == {"doubt": 0.3}
+
+
+NOTEBOOK = """
+import sys
+from coteach import Method, Step, recipe, run
+from torch import nn
+
+FACTOR = {factor}
+
+def loss(z, y):
+    return FACTOR * nn.functional.cross_entropy(z, y, reduction="none")
+
+class Typed(Method):
+    name = "typed"
+    def step(self, logits, batch, epoch):
+        losses = loss(logits[0], batch.y)
+        return Step((losses.mean(),), (losses == losses,))
+
+def net(shape, classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear({width}, classes))
+
+config = recipe("digits", noise="pair", rate=0.45, method=Typed, epochs=1, max_steps=2)
+print(run(config, "runs", network=net).path.name)
+"""
+
+
+def test_what_is_typed_in_is_known_by_its_code(tmp_path):
+    """As in a notebook, where nothing is in a file: the same again is found done, and a change is another run."""
+
+    def typed(**values):
+        code = NOTEBOOK.format(**{"factor": 1, "width": 64} | values)
+        how = {"input": code, "capture_output": True, "text": True, "cwd": tmp_path}
+        return subprocess.run([sys.executable, "-"], check=True, **how).stdout
+
+    first = typed()
+    assert typed() == first
+    assert len({first, typed(factor=2), typed(width="4 * 16")}) == 2  # 4 * 16 compiles to the same
 
 
 @pytest.mark.slow

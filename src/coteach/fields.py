@@ -38,6 +38,17 @@ def imported(path: Path) -> dict[str, str]:
     return {alias.asname: alias.name for node in found for alias in node.names if alias.asname}
 
 
+def imports(path: Path) -> list[str]:
+    """The modules that a file imports, and the names that it imports from them, which may be modules, too."""
+    found: list[str] = []
+    for node in ast.walk(_tree(path, path.stat().st_mtime_ns)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found += [node.module or "", *(alias.name for alias in node.names)]
+    return found
+
+
 @cache
 def _classes(path: Path, changed: int) -> tuple[ast.ClassDef, ...]:
     return tuple(node for node in _tree(path, changed).body if isinstance(node, ast.ClassDef))
@@ -52,15 +63,24 @@ def _tree(path: Path, changed: int) -> ast.Module:
 
 
 @cache  # by the node itself: a file that changed is parsed anew
-def fields_of(node: ast.ClassDef) -> tuple[Field, ...]:
-    """The annotated attributes of a class that hold plain values; others are not settings."""
+def fields_of(node: ast.ClassDef, *, strict: bool = False) -> tuple[Field, ...]:
+    """The annotated attributes of a class that hold plain values; others are not settings.
+
+    `strict` refuses an attribute with a value whose annotation is neither a plain type nor a ClassVar.
+    """
     found = []
     for statement, after in zip(node.body, [*node.body[1:], None], strict=True):
         if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
             continue
         try:
             kind = eval(ast.unparse(statement.annotation), {"__builtins__": {}}, _TYPES)
-        except (NameError, TypeError):
+        except (NameError, TypeError, AttributeError):
+            said = ast.unparse(statement.annotation)
+            if strict and statement.value is not None and "ClassVar" not in said:
+                raise SettingError(
+                    f"{node.name}.{statement.target.id} is annotated with {said}: a setting is a bool, int, float, str "
+                    "or Literal, anything else a ClassVar"
+                ) from None
             continue
         try:
             default = ast.literal_eval(statement.value) if statement.value else None

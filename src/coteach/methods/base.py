@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from coteach.batches import Batch
 from coteach.errors import TrainingError
 from coteach.fields import checked
-from coteach.methods.catalogue import settings_of
+from coteach.methods.catalogue import name_of, settings_of
 
 
 class Step(NamedTuple):
@@ -55,7 +55,7 @@ class Method(nn.Module):
     def __init__(self, classes: int, **settings: Any) -> None:
         super().__init__()
         self.classes = classes
-        fields = settings_of(type(self).name)
+        fields = settings_of(name_of(type(self)))
         defaults = {name: field.default for name, field in fields.items()}
         for name, value in (defaults | checked(settings, fields, type(self).name)).items():
             setattr(self, name, value)

@@ -19,7 +19,7 @@ class Bootstrap(Method):
     """Weight of the given label; the rest goes to the class that the network predicts."""
 
     def check(self) -> None:
-        """Refuse a weight that is none."""
+        """Refuse a weight that is no share."""
         if not 0 <= self.beta <= 1:
             raise SettingError(f"beta is {self.beta:g}: it must be between 0 and 1")
 

@@ -1,4 +1,4 @@
-"""Which methods there are. A method is registered by its file being in this folder.
+"""Which methods there are. A method is registered by its file being in this folder, or by its class being handed over.
 
 A file holds a method when one of its classes has `name = "..."`. Names and settings are read from the sources,
 so that listing them needs no torch.
@@ -7,6 +7,7 @@ so that listing them needs no torch.
 import ast
 import hashlib
 import importlib
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING
 from coteach import methods
 from coteach.config import config_fields
 from coteach.errors import SettingError, unknown
-from coteach.fields import Field, classes, fields_of, imported
+from coteach.fields import Field, classes, fields_of, imported, imports
+from coteach.methods.typed_in import checked_class, settings_in
 
 if TYPE_CHECKING:
     from coteach.methods.base import Method
@@ -34,10 +36,38 @@ class Entry:
     settings: dict[str, Field]
     file: Path
     class_name: str
+    loaded: "type[Method] | None" = None
+    """The class itself, if it was handed over."""
+
+
+_handed_over: dict[str, Entry] = {}
+"""The methods of this process that are in no file of methods."""
+
+
+def name_of(method: "str | type[Method]") -> str:
+    """The name of a method. A class is known by it from now on, in this process, or until another one has it."""
+    if isinstance(method, str):
+        return method
+    loaded = checked_class(method)
+    in_file = _in_files().get(loaded.name)
+    if in_file is None:
+        summary = (loaded.__doc__ or "").partition("\n")[0]
+        home = Path(getattr(sys.modules.get(loaded.__module__), "__file__", None) or loaded.__module__)
+        settings = _unlike_a_runs(settings_in(loaded), loaded.__name__)
+        _handed_over[loaded.name] = Entry(loaded.name, summary, settings, home, loaded.__name__, loaded)
+    elif load(loaded.name) is not loaded:
+        raise SettingError(
+            f"{in_file.file} holds a method {loaded.name!r} already: give {loaded.__name__} another name"
+        )
+    return loaded.name
 
 
 def entries() -> dict[str, Entry]:
-    """Every method by name, in alphabetical order of their files."""
+    """Every method by name, in alphabetical order of their files; those that were handed over come last."""
+    return _in_files() | _handed_over
+
+
+def _in_files() -> dict[str, Entry]:
     paths = sorted((path for folder in methods.__path__ for path in _files(Path(folder))), key=lambda p: p.stem)
     files: dict[Path, _Classes] = {path: {node.name: node for node in classes(path)} for path in paths}
     known: dict[str, Entry] = {}
@@ -48,12 +78,17 @@ def entries() -> dict[str, Entry]:
                 continue
             if name in known:
                 raise SettingError(f"{path} and {known[name].file} both hold a method {name!r}: rename one")
-            settings = {field.name: field for field in _inherited(node, path, files)}
-            for clash in settings.keys() & config_fields().keys():
-                raise SettingError(f"{path}: a run has a setting {clash!r} already; give the method's another name")
+            settings = _unlike_a_runs({field.name: field for field in _inherited(node, path, files)}, path)
             summary = (ast.get_docstring(node) or "").partition("\n")[0]
             known[name] = Entry(name, summary, settings, path, node.name)
     return known
+
+
+def _unlike_a_runs(settings: dict[str, Field], where: Path | str) -> dict[str, Field]:
+    """Settings after a check that none is called like one of a run."""
+    for clash in settings.keys() & config_fields().keys():
+        raise SettingError(f"{where}: a run has a setting {clash!r} already; give the method's another name")
+    return settings
 
 
 def entry(name: str) -> Entry:
@@ -79,14 +114,36 @@ def check_setting(name: str, setting: str, said: str = "") -> None:
 
 
 def source_sha256(name: str) -> str | None:
-    """A hash of the file of a method that does not come with coteach, so that a changed one is another run."""
-    file = entry(name).file
-    return None if file.parent == _OWN else hashlib.sha256(file.read_bytes()).hexdigest()
+    """A hash of a method that does not come with coteach, so that a changed one is another run: of its file, and of
+    the files beside it that it imports.
+    """
+    found = entry(name)
+    if found.loaded is not None:
+        from coteach.function_source import source_sha256 as source_of
+
+        return source_of(found.loaded)
+    if found.file.parent == _OWN:
+        return None
+    return hashlib.sha256(b"".join(each.read_bytes() for each in _with_imports(found.file))).hexdigest()
+
+
+def _with_imports(file: Path) -> list[Path]:
+    """A file, and after it those of its folder that it imports, and those that they import."""
+    found, waiting = [file], [file]
+    while waiting:
+        for module in imports(waiting.pop()):
+            beside = file.with_name(f"{module.rpartition('.')[2]}.py")
+            if beside not in found and beside.exists():
+                found.append(beside)
+                waiting.append(beside)
+    return [file, *sorted(found[1:])]
 
 
 def load(name: str) -> "type[Method]":
     """The class of the method of that name."""
     where = entry(name)
+    if where.loaded is not None:
+        return where.loaded
     loaded: type[Method] = getattr(importlib.import_module(f"{methods.__name__}.{where.file.stem}"), where.class_name)
     return loaded
 
@@ -118,7 +175,7 @@ def _inherited(node: ast.ClassDef, path: Path, files: dict[Path, _Classes]) -> l
                 f"{path}: {node.name} inherits from {said}, whose settings are not to be found: "
                 "define it in a file beside, or inherit from Method"
             )
-    return [*found, *(field for field in fields_of(node) if field.name != "name")]
+    return [*found, *(field for field in fields_of(node, strict=True) if field.name != "name")]
 
 
 def _name(node: ast.ClassDef) -> str | None:
