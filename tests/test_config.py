@@ -104,3 +104,9 @@ def test_the_authors_recipe():
     assert recipe("cifar10", name="authors").max_steps == 0
     standard = recipe("mnist", noise="pair", rate=0.45, name="authors", method="standard")
     assert (standard.settings, standard.dropout) == ({}, 0.0)
+
+
+def test_a_rate_that_is_no_number_is_called_a_rate():
+    for rate in (float("nan"), float("inf")):
+        with pytest.raises(SettingError, match=f"rate is {rate}: give a share"):
+            recipe("digits", noise="pair", rate=rate)

@@ -263,6 +263,47 @@ def table(tmp_path, monkeypatch):
     return tmp_path / "pets.csv"
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "left_out"),
+    [
+        ("n", range(1, 41), True),  # whatever its name
+        ("position", np.random.default_rng(0).permutation(57)[:40], True),  # what is left of them after a split
+        ("customer_id", np.random.default_rng(0).integers(10**9, size=40), True),
+        ("customerId", np.random.default_rng(0).integers(10**9, size=40), True),
+        ("income", np.random.default_rng(0).integers(10**9, size=40), False),
+        ("humid", np.random.default_rng(0).integers(10**9, size=40), False),
+        ("Id", [*range(39), 38], False),  # one is there twice, so it may mean something
+        ("Id", np.arange(40) / 2, False),
+    ],
+)
+def test_numbers_of_rows_are_no_column(tmp_path, name, values, left_out):
+    """Who learns them knows every row of a sorted table, and nothing of another one."""
+    lines = [f"{value},{n % 7},{'ab'[n % 2]}" for n, value in enumerate(values)]
+    (tmp_path / "t.csv").write_text("\n".join([f"{name},other,label", *lines]) + "\n")
+    dataset = load(tmp_path / "t.csv", test_share=0)
+    assert dataset.shape == ((1,) if left_out else (2,))
+    assert (f"column {name} numbers the rows and is left out" in dataset.notes) == left_out
+
+
+def test_a_table_of_nothing_but_numbers_of_rows_is_learned_from(tmp_path):
+    (tmp_path / "t.csv").write_text("\n".join(["x,label", *(f"{n},{'ab'[n // 20]}" for n in range(40))]) + "\n")
+    assert load(tmp_path / "t.csv", test_share=0).shape == (1,)
+
+
+def test_many_columns_with_gaps_are_one_line(tmp_path):
+    rows = [",".join(["" if n == c else str(n % 3) for c in range(6)] + ["ab"[n % 2]]) for n in range(12)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,c,d,e,f,label", *rows]) + "\n")
+    told = [note for note in load(tmp_path / "t.csv", test_share=0).notes if "missing" in note]
+    assert told == ["6 columns have missing values, filled with the median or a category of their own: a, b, c, ..."]
+
+
+def test_classes_that_are_spelt_alike_are_pointed_out(tmp_path):
+    rows = "\n".join(f"{n % 5},{('Benign', 'benign ', 'malignant')[n % 3]}" for n in range(30))
+    (tmp_path / "t.csv").write_text(f"x,label\n{rows}\n")
+    notes = load(tmp_path / "t.csv", test_share=0).notes
+    assert "'Benign' and 'benign' count as different classes: mend the labels" in notes
+
+
 def test_a_table(table):
     dataset = load(table, label="species", test_share=0)
     assert dataset.class_names == ("cat", "dog", "none")
@@ -271,10 +312,10 @@ def test_a_table(table):
     assert dataset.notes == (
         "pets.csv: a column without a name is left out",
         "1 row without a label is left out of 6: row 4",
-        "column age: 1 of 5 values are missing, filled with the median 20",
-        "column colour: 1 of 5 values are missing, counted as a category of their own",
         "column note has 5 different texts and is left out",
         "column empty is empty and left out",
+        "column age: 1 of 5 values are missing, filled with the median 20",
+        "column colour: 1 of 5 values are missing, counted as a category of their own",
     )
     ages = np.array([10, 20, 30, 20, 20])
     wanted = [
@@ -654,7 +695,7 @@ def test_train_on_a_table(cli, tmp_path):
     answer = cli(*words)
     assert answer.returncode == 0, answer.stderr
     result = json.loads(answer.stdout)
-    assert (result["config"]["network"], result["config"]["label"]) == ("mlp", "kind")
+    assert (result["config"]["network"], result["config"]["label"]) == ("table-mlp", "kind")
     assert result["summary"]["train_samples"] == 64
     note = "column shape: 9 of 80 values are missing, counted as a category of their own"
     assert answer.stderr.count(note) == 1  # and not again for the second stage

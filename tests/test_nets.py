@@ -64,6 +64,8 @@ def test_batch_norm_starts_as_asked(norm_init, quick):
             assert 0 <= scales.min() < 0.1
             assert 0.9 < scales.max() <= 1
             assert 0.4 < scales.mean() < 0.6
+            weights = torch.cat([m.weight.flatten() for m in net.modules() if isinstance(m, nn.Conv2d)])[: len(scales)]
+            assert abs(torch.corrcoef(torch.stack([scales, weights]))[0, 1]) < 0.4  # they are numbers of their own
 
 
 @pytest.mark.parametrize(

@@ -76,8 +76,8 @@ class Config:
     method: str = "co-teaching"
     """How to train: `coteach methods` lists them."""
     network: str = "paper-cnn"
-    """Network: paper-cnn, small-cnn, mlp, or module:function of your own, called with (shape, classes). By default the
-    one that suits the samples; for your own images without a GPU, the small one."""
+    """Network: paper-cnn, small-cnn, mlp, table-mlp, or module:function of your own, called with (shape, classes). By
+    default the one that suits the samples; for your own images without a GPU, the small one."""
     dropout: float = 0.25
     """Dropout of the built-in networks, of whole channels in images; the paper's text says 0.25, the authors' program
     had 0."""

@@ -12,6 +12,8 @@ from coteach.errors import SettingError, unknown
 
 Shape = tuple[int, ...]
 """Of one sample: (height, width, channels) for images, (features,) for vectors."""
+Network = Callable[[Shape, int], nn.Module]
+"""Makes a new network for samples of a shape and a number of classes."""
 
 
 def _block(inputs: int, outputs: int, padding: int = 1) -> list[nn.Module]:
@@ -45,8 +47,12 @@ class SmallCNN(nn.Sequential):
         )  # fmt: skip
 
 
-class MLP(nn.Sequential):
-    """Two hidden layers of 256 with batch norm. The first layer standardises, for columns come in any unit."""
+class TableMLP(nn.Sequential):
+    """Two hidden layers of 256 with batch norm, for the columns of a table.
+
+    Its numbers are standardised when they are read. To standardise zeros and ones too would make what is rare, such as
+    a missing value, larger than all else.
+    """
 
     def __init__(self, shape: Shape, classes: int, dropout: float = 0.0) -> None:
         features = int(torch.Size(shape).numel())
@@ -54,13 +60,29 @@ class MLP(nn.Sequential):
         def layer(inputs: int) -> list[nn.Module]:
             return [nn.Linear(inputs, 256), nn.BatchNorm1d(256), nn.LeakyReLU(0.01), nn.Dropout(dropout)]
 
-        super().__init__(nn.Flatten(), nn.BatchNorm1d(features), *layer(features), *layer(256), nn.Linear(256, classes))
+        first = self.standardise(features)
+        super().__init__(nn.Flatten(), *first, *layer(features), *layer(256), nn.Linear(256, classes))
+
+    @staticmethod
+    def standardise(features: int) -> list[nn.Module]:
+        """What brings the features into one unit."""
+        return []
+
+
+class MLP(TableMLP):
+    """The same for vectors in any unit: its first layer standardises them."""
+
+    @staticmethod
+    def standardise(features: int) -> list[nn.Module]:
+        """A batch norm of the features themselves."""
+        return [nn.BatchNorm1d(features)]
 
 
 NETWORKS: dict[str, Callable[[Shape, int, float], nn.Module]] = {
     "paper-cnn": PaperCNN,
     "small-cnn": SmallCNN,
     "mlp": MLP,
+    "table-mlp": TableMLP,
 }
 
 
@@ -80,8 +102,8 @@ def draw_norm_scales(net: nn.Module, generator: torch.Generator) -> None:
             nn.init.uniform_(layer.weight, generator=generator)
 
 
-def own(function: Callable[[Shape, int], nn.Module], shape: Shape, classes: int) -> nn.Module:
-    """The user's network, after a check that it answers with one score a class."""
+def own(function: Network, shape: Shape, classes: int) -> nn.Module:
+    """The user's network, after a check that it returns one score a class."""
     name = getattr(function, "__name__", repr(function))
     try:
         net = function(shape, classes)
@@ -109,7 +131,12 @@ def _as_input(shape: Shape) -> Shape:
     return (shape[2], shape[0], shape[1]) if len(shape) == 3 else shape
 
 
-def function_named(name: str) -> Callable[[Shape, int], nn.Module]:
+def name_of(function: Network) -> str:
+    """A user's function as `module:function`, which `function_named` finds."""
+    return f"{function.__module__}:{getattr(function, '__qualname__', 'network')}"
+
+
+def function_named(name: str) -> Network:
     """The function that `module:function` names."""
     module, _, attribute = name.partition(":")
     here = str(Path.cwd())

@@ -1,10 +1,11 @@
 """Named sets of settings. A recipe with the data, the noise and the method gives a whole config."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +16,9 @@ from coteach.errors import SettingError, unknown
 from coteach.fields import Field, checked
 from coteach.methods import catalogue
 from coteach.noise import KINDS, Draw, Matrix, check_matrix, load_draw, read_matrix
+
+if TYPE_CHECKING:
+    from coteach.methods.base import Method
 
 RECIPES: dict[str, dict[str, Any]] = {
     # The paper's text, and the optimiser plan behind its printed numbers.
@@ -38,16 +42,18 @@ RECIPES: dict[str, dict[str, Any]] = {
     # stop: the warm-up's networks have not seen them.
     "audit": {"dropout": 0.0, "epochs": 4, "decay_from": 2, "t_k": 2, "guard": "warn"},
 }
+Sizes = tuple[int, ...]
+"""How many samples there are of each class."""
 _AFTER_WARM_UP = ("own", "audit")
 _PAPER_DATA = ("mnist", "fashion-mnist", "cifar10", "cifar100")
 
 
 def recipe(
-    data: str | Dataset,
+    data: str | Path | Dataset,
     *,
     noise: str | Path | ArrayLike | Draw = "none",
     rate: float | None = None,
-    method: str = "co-teaching",
+    method: "str | type[Method]" = "co-teaching",
     name: str | None = None,
     seed: int = 1,
     **changes: Any,
@@ -55,20 +61,23 @@ def recipe(
     """The config of a run: a named recipe (by default the one that suits the data) with your changes.
 
     `noise` is a name, a file of a matrix or of labels, a matrix, or a draw, which `run` then needs as `labels`.
-    `seed` sets the seeds of initialisation and order; the noise keeps its own, `noise_seed`. `changes` may be any
-    field of `Config` or setting of the method.
+    `method` is a name, or a class of your own that inherits from `Method`. `seed` sets the seeds of initialisation and
+    order; the noise keeps its own, `noise_seed`. `changes` may be any field of `Config` or setting of the method.
     """
+    method = catalogue.name_of(method)
     if seed < 0:
         raise SettingError(f"seed is {seed}: it must be 0 or more")
+    data = str(data) if isinstance(data, Path) else data
     label = data if isinstance(data, str) else data.name
     own_labels = isinstance(noise, str) and noise == "none" and label not in CATALOGUE
     name = name or ("paper" if label in _PAPER_DATA else "own" if own_labels else "small")
     if name not in RECIPES:
         raise unknown("recipe", name, RECIPES)
-    shape, samples, data_sha256 = _described(data, changes)
-    kind, rate, inputs = _noise(noise, rate)
+    about = _described(data, changes)
+    samples = None if about.sizes is None else sum(about.sizes)
+    kind, rate, inputs = _noise(noise, rate, about.sizes)
     settings = catalogue.settings_of(method)
-    values: dict[str, Any] = {"network": default_network(shape)} | RECIPES[name]
+    values: dict[str, Any] = {"network": default_network(about.shape, about.kind)} | RECIPES[name]
     if name in _AFTER_WARM_UP and values["network"] == "paper-cnn" and not _gpu():
         values["network"] = "small-cnn"
     if name in _AFTER_WARM_UP and samples is not None and samples < 4 * 128:
@@ -100,7 +109,7 @@ def recipe(
             "order_seed": seed,
             **{key: value for key, value in values.items() if key not in settings},
             "settings": own,
-            "inputs": Inputs(data_sha256=data_sha256, **inputs),
+            "inputs": Inputs(data_sha256=about.sha256, **inputs),
         }
     )
 
@@ -129,10 +138,10 @@ def _selects_by_loss(settings: Mapping[str, Field]) -> bool:
     return "tau" in settings and "schedule" in settings and "constant" in get_args(settings["schedule"].type)
 
 
-def default_network(shape: tuple[int, ...]) -> str:
-    """The network that suits samples of a shape."""
+def default_network(shape: tuple[int, ...], kind: str = "") -> str:
+    """The network that suits samples of a shape, from data of a kind."""
     if len(shape) == 1:
-        return "mlp"
+        return "table-mlp" if kind == "table" else "mlp"
     return "paper-cnn" if min(shape[:2]) >= 28 else "small-cnn" if min(shape[:2]) >= 4 else "mlp"
 
 
@@ -148,33 +157,47 @@ def saved_labels(noise: str) -> Draw | None:
     return load_draw(Path(noise)) if noise.endswith(".npz") else None
 
 
-def _described(data: str | Dataset, changes: Mapping[str, Any]) -> tuple[tuple[int, ...], int | None, str | None]:
-    """The shape of one sample, and of data that is the user's own also the number of samples and the fingerprint."""
+class _About(NamedTuple):
+    """What a config depends on of its data."""
+
+    shape: tuple[int, ...]
+    """Of one sample."""
+    sizes: Sizes | None = None
+    """Only of the user's own data, and so are the others."""
+    sha256: str | None = None
+    kind: str = ""
+
+
+def _described(data: str | Dataset, changes: Mapping[str, Any]) -> _About:
     if isinstance(data, Dataset):
-        return data.shape, len(data.y_train), data.fingerprint
+        sizes = tuple(np.bincount(data.y_train, minlength=data.classes).tolist())
+        return _About(data.shape, sizes, data.fingerprint, str(data.preprocessing.get("kind", "")))
     where = {key: value for key, value in changes.items() if key in Source._fields}
     source = Source(data, **checked(where, config_fields(), "a run"))
     if data in CATALOGUE:
-        return CATALOGUE[data].shape, None, None
+        return _About(CATALOGUE[data].shape)
     return _described_by_files(source, version_of(source))
 
 
 @cache
-def _described_by_files(source: Source, version: str | None) -> tuple[tuple[int, ...], int, str]:
+def _described_by_files(source: Source, version: str | None) -> _About:
     """Reading and hashing large files takes seconds, and a grid asks for it once a run."""
-    dataset = load_source(source)
-    return dataset.shape, len(dataset.y_train), dataset.fingerprint
+    return _described(load_source(source), {})
 
 
-def _noise(given: str | Path | ArrayLike | Draw, rate: float | None) -> tuple[str, float, dict[str, Any]]:
+def _noise(
+    given: str | Path | ArrayLike | Draw, rate: float | None, sizes: Sizes | None
+) -> tuple[str, float, dict[str, Any]]:
     """The kind of noise, its rate, and what of it came from a file or an array."""
     if given is None or (np.isscalar(given) and not isinstance(given, str)):
         raise SettingError(f"noise is {given!r}: give a name such as 'pair', a file, a matrix, or a draw of labels")
     if not isinstance(given, str | Path):
         if rate is not None:
             raise SettingError(f"rate {rate:g} goes with pair or symmetric noise: leave it out")
-        return _of_labels(given) if isinstance(given, Draw) else _of_matrix(check_matrix(given))
+        return _of_labels(given) if isinstance(given, Draw) else _of_matrix(check_matrix(given), sizes)
     noise = str(given)
+    if rate is not None and not math.isfinite(rate):
+        raise SettingError(f"rate is {rate}: give a share from 0 to below 1, such as 0.45")
     if noise in KINDS:
         if rate is None:
             raise SettingError(f"{noise} noise needs a rate: give --rate, such as --rate 0.45")
@@ -189,12 +212,14 @@ def _noise(given: str | Path | ArrayLike | Draw, rate: float | None) -> tuple[st
         raise SettingError(f"rate {rate:g} goes with pair or symmetric noise, not with {cause}: leave one out")
     if noise.endswith(".npz"):
         return _of_labels(load_draw(Path(noise)))
-    return _of_matrix(read_matrix(Path(noise)))
+    return _of_matrix(read_matrix(Path(noise)), sizes)
 
 
 def _of_labels(draw: Draw) -> tuple[str, float, dict[str, Any]]:
     return "labels", draw.rate, {"labels_sha256": draw.sha256}
 
 
-def _of_matrix(q: Matrix) -> tuple[str, float, dict[str, Any]]:
-    return "matrix", float(1 - np.diag(q).mean()), {"matrix": tuple(map(tuple, q.tolist()))}
+def _of_matrix(q: Matrix, sizes: Sizes | None) -> tuple[str, float, dict[str, Any]]:
+    """A class counts by its size; those of known data are about equal."""
+    weights = sizes if sizes and len(sizes) == len(q) else None  # a matrix of other classes is refused later
+    return "matrix", float(1 - np.average(np.diag(q), weights=weights)), {"matrix": tuple(map(tuple, q.tolist()))}

@@ -29,3 +29,12 @@ def counted(things: Sequence[Any], what: str) -> str:
 def first_few(names: Sequence[str], most: int = 3) -> str:
     """The first of many names."""
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+
+
+def spelt_alike(class_names: Sequence[str]) -> list[str]:
+    """The line about classes whose names differ in capitals or spaces only, if there are any."""
+    found: dict[str, list[str]] = {}
+    for name in class_names:
+        found.setdefault("".join(name.casefold().split()), []).append(name)
+    alike = next((names for names in found.values() if len(names) > 1), None)
+    return [] if alike is None else [f"{' and '.join(map(repr, alike))} count as different classes: mend the labels"]

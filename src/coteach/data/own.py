@@ -15,7 +15,7 @@ from coteach.data.folders import ImageFiles, names_images, none_readable
 from coteach.data.holding_out import held_out
 from coteach.data.images import form_of, headers, memory, read_images, too_large
 from coteach.data.labels import names_of, numbered
-from coteach.data.notes import left_out, part_held_out
+from coteach.data.notes import left_out, part_held_out, spelt_alike
 from coteach.data.tables import TableEncoder
 from coteach.errors import DataError, SettingError
 
@@ -105,6 +105,7 @@ def _from_rows(name: str, source: Rows, test: Rows | None, share: float) -> Data
     if pictures and set(source.table) == {source.label, *pictures}:
         raise SettingError(f"column {pictures[0]} of {source.where} names image files: call it file")
     encoder, notes = TableEncoder.fit(source.table, {source.label, *pictures}, learned_from)
+    notes += spelt_alike(names)
     notes += [
         f"column {column} names image files and is left out: call it file to learn from them" for column in pictures
     ]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coteach.data.labels import plain
+from coteach.data.notes import first_few
 from coteach.errors import DataError, SettingError, StorageError, unknown
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ LABEL_NAMES = ("label", "labels", "class", "target", "category", "y")
 _MISSING = ("", "na", "n/a", "nan", "null", "none", "?")
 _NO_LABEL = ("", "na", "n/a", "nan", "null", "?")  # "none" may well be a class
 _MOST_CATEGORIES = 100  # a column with more is a name or a text, and would make a vector of thousands
+_MOST_GAPS = 3  # columns with missing values that get a line each
+_FEW_ROWS = 20  # with fewer, whole numbers may all differ by chance
+_IDENTITY = re.compile(r"(?i:(^|[_\W])(id|idx|index|key|nr|no))$|[a-z](Id|ID)$")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
@@ -183,15 +187,22 @@ class TableEncoder:
 
         Numbers are scaled by those of `rows`: what is held out for testing must not shape what is learned from.
         """
-        columns, notes = [], []
+        columns, notes, gaps = [], [], []
         for name, cells in table.items():
             if name in leave_out:
                 continue
             column, note = _column(name, cells, rows)
             if column is not None:
                 columns.append(column)
-            if note:
+            if column is not None and column.missing and note.startswith(": "):
+                gaps.append((name, note))
+            elif note:
                 notes.append(f"column {name}{note}")
+        identity = [column for column in columns if _numbers_rows(column.name, table[column.name])]
+        if len(identity) < len(columns):
+            columns = [column for column in columns if column not in identity]
+            notes += [f"column {column.name} numbers the rows and is left out" for column in identity]
+        notes += _said_of_gaps(gaps)
         if not columns:
             why = f" ({'; '.join(notes)})" if notes else ""
             raise DataError(f"the table has no column to learn from besides its labels{why}: add some")
@@ -239,6 +250,25 @@ def _column(name: str, cells: Cells, rows: NDArray[np.int64]) -> tuple[Column | 
         how = "counted as a category of their own"
         note = f" is taken for texts{but}" if odd else ""
     return column, note + (f": {missing:,} of {len(cells):,} values are missing, {how}" if missing else "")
+
+
+def _said_of_gaps(gaps: list[tuple[str, str]]) -> list[str]:
+    """Where values are missing: a line a column, or one line for many."""
+    if len(gaps) <= _MOST_GAPS:
+        return [f"column {name}{note}" for name, note in gaps]
+    names = first_few([name for name, _ in gaps])
+    return [f"{len(gaps)} columns have missing values, filled with the median or a category of their own: {names}"]
+
+
+def _numbers_rows(name: str, cells: Cells) -> bool:
+    """Whether a column tells one row from another and nothing more: whole numbers, each there once, in close order or
+    under a name such as Id or customer_id."""
+    numbers = _numbers(cells)
+    if numbers is None or len(numbers) < _FEW_ROWS or np.isnan(numbers).any() or (numbers != np.rint(numbers)).any():
+        return False
+    if len(np.unique(numbers)) < len(numbers):
+        return False
+    return bool(np.ptp(numbers) < 2 * len(numbers)) or _IDENTITY.search(name) is not None
 
 
 def _odd(values: Cells) -> list[str]:
