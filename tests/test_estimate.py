@@ -1,5 +1,6 @@
 """How many labels are wrong: each estimator on scores with a known answer, and all of it on the digits."""
 
+import importlib
 import json
 import os
 import shutil
@@ -16,13 +17,14 @@ from scipy.special import log_softmax
 from coteach.data import load
 from coteach.errors import DataError, SettingError
 from coteach.estimate import correction
-from coteach.estimate.combined import estimate
+from coteach.estimate.combined import APART, CHANCE, RANK, estimate
 from coteach.estimate.estimators import (
     confident_joint,
     disagreement,
     dual_matrix,
     joint_of,
     margin_mixture,
+    ranking,
     rows_to_one,
     wrong_share,
 )
@@ -35,7 +37,7 @@ from coteach.noise import corrupt, pair, symmetric
 from coteach.recipes import recipe
 from coteach.results.run import InterruptedRun
 from coteach.samples import as_input
-from coteach.training.setup import make_trainer
+from coteach.training.setup import held_out_rows, make_trainer
 
 CPU = torch.device("cpu")
 
@@ -191,6 +193,30 @@ def test_a_warm_up_that_is_interrupted_ends_the_same(noisy_digits, tmp_path):
     (tmp_path / "warm-up" / "scores.npz").write_bytes(b"torn")
     with pytest.raises(DataError, match="delete the folder"):
         warm_up(config, dataset, draw, **how)
+
+
+def test_what_a_run_holds_out_is_new_to_its_networks(noisy_digits, monkeypatch):
+    """Else the best epoch would be chosen by samples that the warm-up has learned."""
+    config, dataset, draw = noisy_digits
+    config = replace(config, hold_out=0.25)
+    trained = {}
+
+    def spy(module):
+        def make(config, dataset, draw, *, rows, **how):
+            trained.setdefault(module.__name__, []).append(rows)
+            return make_trainer(config, dataset, draw, rows=rows, **how)
+
+        monkeypatch.setattr(module, "make_trainer", make)
+
+    for module in (importlib.import_module(f"coteach.estimate.{name}") for name in ("warm_up", "correction")):
+        spy(module)
+    ready = prepare(config, dataset, draw, device=CPU)
+    assert ready.config.correction_epochs == 2
+    held = held_out_rows(config, len(draw.noisy))
+    assert len(held) == round(0.25 * len(draw.noisy))
+    for rows in (*trained["coteach.estimate.warm_up"], *trained["coteach.estimate.correction"]):
+        assert not np.intersect1d(rows, held).size
+    assert sum(map(len, trained["coteach.estimate.warm_up"])) == len(draw.noisy) - len(held)
 
 
 def test_the_rate_goes_into_the_config(noisy_digits):
@@ -396,6 +422,34 @@ def test_a_class_that_no_label_names_gets_no_samples():
     y = draw.noisy + (draw.noisy >= 2)
     assert (latent_classes(wider, y).member[:, 2] == 0).all()
     assert estimate(wider, y).rate == pytest.approx(draw.rate, abs=0.03)
+
+
+def test_networks_that_only_rank_are_not_blind():
+    """With one class in ten and noisy labels, a good network's likeliest class is nearly always the common one."""
+    rng = np.random.default_rng(0)
+    true = (rng.random(2000) < 0.1).astype(int)
+    y = np.where(rng.random(2000) < 0.3, 1 - true, true)
+    odds = -0.6 + 0.4 * true + 0.1 * rng.normal(size=2000)
+    log_p = log_softmax(np.stack([np.zeros(2000), odds], 1), 1)
+    half = np.arange(2000) % 2
+    assert disagreement(log_p, y) > CHANCE * y.mean()
+    assert ranking(log_p, y, half) > RANK
+    assert not estimate(Scores(log_p, half), y).blind
+    mixed = rng.permutation(y)
+    assert abs(ranking(log_p, mixed, half)) < RANK
+    assert estimate(Scores(log_p, half), mixed).blind
+
+
+def test_a_mixture_without_a_second_hill_vouches_for_nothing():
+    """Two classes that overlap: the latent classes find hardly a wrong label, the counts find many, nobody knows."""
+    rng = np.random.default_rng(0)
+    y = np.arange(1400) % 2
+    odds = 0.8 * (2 * y - 1) + rng.standard_t(6, size=1400)
+    found = estimate(Scores(log_softmax(np.stack([np.zeros(1400), odds], 1), 1), np.arange(1400) // 2 % 2), y)
+    parts = {part.name: part for part in found.parts}
+    assert parts["margin mixture"].high == 0
+    assert parts["confident joint"].rate > found.rate + APART
+    assert not found.trusted
 
 
 @pytest.mark.parametrize("scores", [np.zeros(4), np.array([0.0, 1e5, -1e5, 3e4])])

@@ -13,6 +13,7 @@ from coteach.estimate.estimators import (
     dual_matrix,
     joint_of,
     margin_mixture,
+    ranking,
     rows_to_one,
     wrong_share,
 )
@@ -29,20 +30,22 @@ OPEN = 0.1
 SLACK = 0.01
 """An estimator may lie so much above the bound, which is an estimate too."""
 CHANCE = 0.95
-"""Networks that disagree with more of the labels than this share of what always saying the commonest one would."""
+"""Networks guess that disagree with more of the labels than this share of what always saying the commonest one would,
+unless they rank."""
+RANK = 3.5
+"""From so many standard deviations on, networks rank the labels better than by chance."""
 FEW = 20
 """With fewer samples a class than this, an estimate is not to be trusted."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """What one estimator says: the share of wrong labels, its interval, and the transition matrix where it has one."""
+    """What one estimator says: the share of wrong labels, and its interval."""
 
     name: str
     rate: float
     low: float
     high: float
-    matrix: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +112,7 @@ def estimate(scores: Scores, y: Ints, seed: int = 0, resamples: int = RESAMPLES)
     draws = _bootstrap(scores, y, found.member, np.random.default_rng(seed), resamples)
     low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     parts = tuple(
-        Rate(name, rate, min(rate, a), max(rate, b), rows_to_one(joints[name]) if name in joints else None)
+        Rate(name, rate, min(rate, a), max(rate, b))
         for name, rate, a, b in zip([*joints, "margin mixture", "disagreement"], points, low, high, strict=True)
     )
     latent, *others, bound = parts
@@ -120,27 +123,26 @@ def estimate(scores: Scores, y: Ints, seed: int = 0, resamples: int = RESAMPLES)
     rate = max(0.0, float(np.median([part.rate for part in chosen])))  # rounding may leave it a hair below
     bottom, top = min(part.low for part in chosen), max(part.high for part in chosen)
     near = [part for part in inside if part.low <= top + APART and bottom <= part.high + APART]
+    # A margin mixture of 0 has found no second hill, as in any overlap of classes: it vouches for nothing.
+    vouched = any(part.name != "margin mixture" or part.high > 0 for part in near)
     beside = [part.low for part in near if abs(part.rate - rate) <= APART]
     unsure = float(1 - found.member.max(1).mean())
+    guessing = bound.rate > CHANCE * (1 - np.bincount(y).max() / len(y))
+    blind = bool(guessing and ranking(scores.log_p, y, scores.half) < RANK)
     return Estimate(
         rate=rate,
         low=max(0.0, min([bottom - unsure, *beside])),
         high=top,
         matrix=rows_to_one(joints["confident joint" if failed else "latent classes"]),
-        warnings=tuple(_warnings(parts, failed=failed, near=bool(near), unsure=unsure, y=y)),
-        blind=_blind(bound, y),
+        warnings=tuple(_warnings(parts, failed=failed, near=vouched, blind=blind, unsure=unsure, y=y)),
+        blind=blind,
         open=unsure,
         member=found.member,
         parts=parts,
     )
 
 
-def _blind(bound: Rate, y: Ints) -> bool:
-    """Whether predictions differ from the labels nearly as often as the commonest label does."""
-    return bool(bound.rate > CHANCE * (1 - np.bincount(y).max() / len(y)))
-
-
-def _warnings(parts: tuple[Rate, ...], *, failed: bool, near: bool, unsure: float, y: Ints) -> list[str]:
+def _warnings(parts: tuple[Rate, ...], *, failed: bool, near: bool, blind: bool, unsure: float, y: Ints) -> list[str]:
     """What speaks against an estimate."""
     said = ", ".join(f"{part.name} {100 * part.rate:.0f} %" for part in parts[:-1])
     warnings = []
@@ -148,7 +150,7 @@ def _warnings(parts: tuple[Rate, ...], *, failed: bool, near: bool, unsure: floa
         warnings.append(f"{len(y)} samples of {int(y.max()) + 1} classes are few for an estimate")
     if failed or not near:
         warnings.append(f"the estimators disagree ({said}): give the rate if you know it")
-    if _blind(parts[-1], y):
+    if blind:
         warnings.append("the networks guess the labels no better than chance: no estimate can be had from them")
     if unsure > OPEN:
         warnings.append(

@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 import safetensors.torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from coteach.estimate.estimators import Ints
-from coteach.nets import Shape
 from coteach.results.checkpoint import Checkpoints
 from coteach.results.run import InterruptedRun, Progress
 from coteach.results.saving import stop_requests
 from coteach.training.loop import Trainer
 
-Network = Callable[[Shape, int], nn.Module]
 Weights = dict[str, Tensor]
 WEIGHTS = "weights.safetensors"
 

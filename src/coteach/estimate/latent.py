@@ -70,7 +70,7 @@ def fitted(
 ) -> Classes:
     """Expectation maximisation from a start, until the mean log likelihood gains less than the tolerance."""
     classes = member.shape[1]
-    z = np.ascontiguousarray(scores.log_p[:, :-1] - scores.log_p[:, -1:])  # log odds; which class is last is all one
+    z = np.ascontiguousarray(scores.log_p[:, :-1] - scores.log_p[:, -1:])  # log odds against any one class
     z -= z.mean(0)
     halves = [np.flatnonzero(scores.half == h) for h in np.unique(scores.half)]
     labels = np.eye(classes)[y]

@@ -13,9 +13,10 @@ from coteach.config import Config
 from coteach.data import Dataset
 from coteach.estimate.combined import Estimate, estimate
 from coteach.estimate.correction import corrected
-from coteach.estimate.halves import InterruptedWarmUp, Network, Weights, sha256_of
+from coteach.estimate.halves import InterruptedWarmUp, Weights, sha256_of
 from coteach.estimate.warm_up import WarmUp, warm_up, warm_up_config
 from coteach.methods import catalogue
+from coteach.nets import Network
 from coteach.noise import Draw
 from coteach.results.folder import RunFolder
 from coteach.results.run import Progress, Result, Runner, whole
@@ -165,7 +166,14 @@ def run_estimated(
             on_message=runner.on_message,
         )
     labels = draw if config.noise == "labels" else None
-    result = runner.run(prepared.config, dataset=dataset, labels=labels, network=network, initial=prepared.initial)
+    result = runner.run(
+        prepared.config,
+        dataset=dataset,
+        labels=labels,
+        network=network,
+        initial=prepared.initial,
+        summary={"estimate": prepared.estimate.to_dict()},
+    )
     return result, prepared
 
 

@@ -18,7 +18,6 @@ from coteach.errors import DataError
 from coteach.estimate.halves import (
     WEIGHTS,
     Half,
-    Network,
     Weights,
     bytes_of,
     halves_of,
@@ -27,14 +26,16 @@ from coteach.estimate.halves import (
     train_halves,
 )
 from coteach.estimate.latent import Scores
+from coteach.nets import Network
 from coteach.noise import Draw
+from coteach.recipes import stage_one_of
 from coteach.results.checkpoint import Checkpoints
 from coteach.results.run import Progress
 from coteach.storage import write_over
 from coteach.training.arithmetic import switches
 from coteach.training.device import kept_random_state
 from coteach.training.loop import Trainer
-from coteach.training.setup import make_trainer
+from coteach.training.setup import held_out_rows, make_trainer
 
 EPOCHS = 30
 """At most this many epochs."""
@@ -83,6 +84,8 @@ class WarmUp:
 
 def warm_up_config(config: Config, samples: int) -> Config:
     """How the networks of a run are warmed up: plain training on a half, at the full learning rate."""
+    held = (stage_one_of(config) or config).hold_out  # what the run holds out must be new to its networks
+    least = samples // 2 if held == 0 else int((1 - held) * samples) // 3  # in a half; fewer if it has more of them
     return replace(
         config,
         method="standard",
@@ -90,11 +93,11 @@ def warm_up_config(config: Config, samples: int) -> Config:
         epochs=EPOCHS,
         decay_from=EPOCHS,
         idle_epochs=0,
-        hold_out=0.5,
+        hold_out=held,
         correction_epochs=0,
         guard="off",
         drop_last=True,
-        batch_size=max(2, min(config.batch_size, samples // 2)),
+        batch_size=max(2, min(config.batch_size, least)),
     )
 
 
@@ -169,11 +172,11 @@ def warm_up(
     y = draw.noisy
     if len(y) < 4:
         raise DataError(f"{dataset.name} has {len(y)} samples, too few to judge their labels: give at least 4")
-    half = halves_of(y, config.order_seed)
+    half, held = halves_of(y, config.order_seed), held_out_rows(config, len(y))
     untested = replace(dataset, x_test=dataset.x_test[:0], y_test=dataset.y_test[:0])
 
     def begin(h: int) -> Half:
-        seen, unseen = np.flatnonzero(half == h), np.flatnonzero(half != h)
+        seen, unseen = np.setdiff1d(np.flatnonzero(half == h), held), np.flatnonzero(half != h)
         mine = replace(config, init_seed=config.init_seed + h)
         trainer = make_trainer(mine, untested, draw, device=device, network=network, rows=seen)
         judged = TestSet(trainer.batches.samples, y, rows=unseen, device=device)

@@ -1,9 +1,10 @@
-"""Which device a run uses, and how many threads."""
+"""Which device a run uses, how many threads, and which random numbers."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 
 from coteach.errors import SettingError
@@ -50,8 +51,13 @@ def kept_random_state(device: torch.device) -> Iterator[None]:
         yield
 
 
+def seed_of(*parts: int) -> int:
+    """One seed out of several numbers; unlike with a sum of them, neighbours do not collide."""
+    return int(np.random.SeedSequence([*parts, 1]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
 def check_threads(threads: int) -> None:
-    """Refuse a number that is none."""
+    """Refuse a number of threads that cannot be."""
     if not 0 <= threads <= 1024:
         raise SettingError(f"threads is {threads}: give a number up to 1024, or 0 to leave it to coteach")
 

@@ -17,6 +17,7 @@ from coteach.errors import TrainingError
 from coteach.methods.base import Method, checked_step
 from coteach.training.arithmetic import Arithmetic
 from coteach.training.captured import CapturedStep, warm_up
+from coteach.training.device import seed_of
 from coteach.training.guard import collapse
 from coteach.training.ledger import Ledger
 from coteach.training.schedule import beta1, learning_rate
@@ -125,7 +126,7 @@ class Trainer:
         if self.epoch <= self.config.idle_epochs:
             return
         if self.steps_done == 0:
-            torch.manual_seed(_seed(self.config.order_seed, self.epoch))  # of dropout
+            torch.manual_seed(seed_of(self.config.order_seed, self.epoch))  # of dropout
         rate, momentum = learning_rate(self.config, self.epoch), beta1(self.config, self.epoch)
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
@@ -306,8 +307,3 @@ class Trainer:
 
 def _numbers(values: Any) -> tuple[float, ...]:
     return tuple(float(value) for value in values)
-
-
-def _seed(*parts: int) -> int:
-    """One seed out of several; unlike a sum of them, neighbours do not collide."""
-    return int(np.random.SeedSequence([*parts, 1]).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -1,7 +1,7 @@
 """From a config and its data to a trainer that is ready to run."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -14,11 +14,11 @@ from coteach.data import Dataset
 from coteach.errors import DataError, SettingError
 from coteach.methods import catalogue
 from coteach.methods.two_stage import TwoStageMethod
-from coteach.nets import Shape, build, draw_norm_scales, forward_flop, own
+from coteach.nets import Network, build, draw_norm_scales, forward_flop, own
 from coteach.noise import KINDS, Draw, corrupt
 from coteach.samples import Resident, Streamed
 from coteach.training.arithmetic import settled
-from coteach.training.device import fits
+from coteach.training.device import fits, seed_of
 from coteach.training.ledger import Ledger
 from coteach.training.loop import Trainer
 
@@ -60,13 +60,19 @@ def draw_labels(config: Config, dataset: Dataset, saved: Draw | None = None) -> 
     return saved
 
 
+def held_out_rows(config: Config, samples: int) -> NDArray[np.int64]:
+    """Which samples a config holds out: nothing may be trained on them."""
+    mixed = np.random.default_rng([config.order_seed, 0]).permutation(samples)
+    return mixed[: round(config.hold_out * samples)]
+
+
 def make_trainer(
     config: Config,
     dataset: Dataset,
     draw: Draw,
     *,
     device: torch.device,
-    network: Callable[[Shape, int], nn.Module] | None = None,
+    network: Network | None = None,
     stage_one: Mapping[str, Tensor] | None = None,
     initial: Sequence[Mapping[str, Tensor]] = (),
     rows: NDArray[np.int64] | None = None,
@@ -84,7 +90,8 @@ def make_trainer(
     torch.manual_seed(config.init_seed)
     nets = [_build(config, dataset, network) for _ in range(method.networks)]
     if config.norm_init == "uniform" and network is None and ":" not in config.network:
-        scales = torch.Generator().manual_seed(config.init_seed)  # of their own, so that other weights stay the same
+        # Numbers of their own: other weights stay the same, and scales do not follow them.
+        scales = torch.Generator().manual_seed(seed_of(config.init_seed, 0, 0))
         for net in nets:
             draw_norm_scales(net, scales)
     nets = [net.to(device) for net in nets]
@@ -97,14 +104,13 @@ def make_trainer(
         teacher.load_state_dict(dict(stage_one))
         every = TestSet(train, draw.noisy, device=device)
         method.to(device).learn_from(_probabilities(teacher, every), every.y)
-    mixed = np.random.default_rng([config.order_seed, 0]).permutation(len(draw.noisy))
-    held = mixed[: round(config.hold_out * len(mixed))] if rows is None else mixed[:0]
+    held = held_out_rows(config, len(draw.noisy)) if rows is None else np.empty(0, np.int64)
     truth_known = config.noise != "none"  # labels as given may be wrong, nobody knows which
     batches = Batches(
         train,
         draw.noisy,
         draw.clean if truth_known else None,
-        rows=np.setdiff1d(mixed, held) if rows is None else rows,
+        rows=np.setdiff1d(np.arange(len(draw.noisy)), held) if rows is None else rows,
         batch_size=config.batch_size,
         drop_last=config.drop_last,
         device=device,
@@ -126,7 +132,7 @@ def make_trainer(
     )
 
 
-def _build(config: Config, dataset: Dataset, network: Callable[[Shape, int], nn.Module] | None) -> nn.Module:
+def _build(config: Config, dataset: Dataset, network: Network | None) -> nn.Module:
     if network is not None:
         return own(network, dataset.shape, dataset.classes)
     return build(config.network, dataset.shape, dataset.classes, config.dropout)
