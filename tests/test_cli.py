@@ -336,3 +336,29 @@ def test_a_reader_that_leaves_early_is_no_error_worth_a_traceback(tmp_path):
     line = f"{sys.executable} -m coteach methods | head -c 1"
     process = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert "Traceback" not in process.stderr
+
+
+def test_train_reports_the_epoch_whose_model_it_keeps(cli, tmp_path):
+    words = ["--data", "digits", "--noise", "symmetric", "--rate", "0.5", "--method", "standard", "--epochs", "12"]
+    answer = cli("train", *words, "--lr", "0.01", "--hold-out", "0.1", "--json")
+    said = json.loads(answer.stdout)
+    best = said["summary"]["best_epoch"]
+    assert best < 12
+    assert said["number"].startswith(f"epoch {best}, the best on the samples held out")
+    digits = coteach.load("digits")
+    right = (
+        coteach.load_model(tmp_path / said["folder"]).predict(digits.x_test)
+        == np.array(digits.class_names)[digits.y_test]
+    )
+    assert said["test_accuracy"] == pytest.approx(right.mean())
+
+
+def test_torchs_newer_switch_of_tf32_is_named(tmp_path):
+    """In a process of its own: torch cannot go back."""
+    code = (
+        "import torch\nfrom coteach.config import Config\nfrom coteach.training.arithmetic import switches\n"
+        "torch.backends.cuda.matmul.fp32_precision = 'tf32'\n"
+        "with switches(Config(data='digits'), torch.device('cuda')): pass\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "SettingError: torch.backends was set by fp32_precision" in answer.stderr

@@ -163,8 +163,10 @@ def children(process):
 def kill_hard(cluster, node):
     """What a power cut does to a node: all its processes end at once."""
     raylet = node.all_processes["raylet"][0].process.pid
+    os.kill(raylet, signal.SIGSTOP)  # else it would start and end others meanwhile
     for process in [*children(raylet), raylet]:
-        os.kill(process, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
     cluster.remove_node(node, allow_graceful=False)
 
 

@@ -444,7 +444,8 @@ def test_held_out_samples_choose_the_epoch(digits, capsys):
     said = capsys.readouterr()
     assert said.out == ""
     first, *epochs = said.err.splitlines()
-    assert "of the labels are wrong" in first
+    assert first == "warm-up 1 of 2: epoch 1 of at most 30"
+    assert [line for line in epochs if "of the labels are wrong" in line]
     assert [line for line in epochs if line.startswith("epoch 3 of 3: loss ") and "held-out loss" in line]
 
 

@@ -18,7 +18,7 @@ import safetensors.torch
 import torch
 from torch import nn
 
-import coteach.results.run as run_module
+from coteach.config import Config
 from coteach.data import Dataset, load
 from coteach.errors import DataError, SettingError, StorageError, TrainingError
 from coteach.function_source import source_sha256
@@ -473,8 +473,106 @@ def test_the_authors_recipe_runs_as_theirs(tmp_path):
     assert result.summary["test_samples"] == 256  # 360, less the last short batch of 128
 
 
-def test_the_interrupted_run_has_its_own_exit_code():
-    assert run_module.InterruptedRun("").exit_code == 130
+def test_a_loop_over_runs_ends_when_it_is_interrupted():
+    """`except Exception`, around one run of many, must not go on with the next."""
+    assert not issubclass(InterruptedRun, Exception)
+
+
+def table_of(path, classes=2):
+    rng = np.random.default_rng(0)
+    y = np.arange(400) % classes
+    np.savez(path, x=(rng.normal(size=(400, 4)) + 2 * y[:, None]).astype("float32"), y=y)
+    return path
+
+
+def test_a_run_goes_on_wherever_its_data_are_called_from(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    file = table_of(tmp_path / "d.npz")
+    how = {"method": "standard", "epochs": 2}
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InterruptedRun):
+        run(recipe("d.npz", **how), tmp_path / "runs", on_progress=StopAfter(2))
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    done = run(recipe(file, **how), tmp_path / "runs")  # a Path, too, names the file and not only its last part
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+    assert done.path == run(recipe("../d.npz", **how), tmp_path / "runs").path
+
+
+def test_nothing_is_said_of_labels_that_nobody_knows(tmp_path, caplog):
+    dataset = load(table_of(tmp_path / "d.npz"))
+    config = recipe(dataset, epochs=1)
+    result = run(config, tmp_path / "runs", dataset=dataset)
+    assert (result.summary["noise_rate"], result.summary["noise_matrix"]) == (None, None)
+    assert (config.correction_epochs, result.config.correction_epochs) == (2, 0)  # there was none to make
+    assert "every label is believed: give tau" in caplog.text
+    with pytest.raises(DataError, match=r"d is not here: give run\(..., dataset=...\)"):
+        run(recipe(dataset, epochs=2), tmp_path / "runs")
+    with pytest.raises(SettingError, match="describe the run with recipe"):
+        run(Config(data=str(tmp_path / "d.npz"), method="standard"), tmp_path / "runs")
+
+
+def test_epochs_that_did_not_reach_the_disk_are_written_again(quick, tmp_path):
+    """As after a power cut that loses what was appended, though the summary is there."""
+    config = quick()
+
+    def lose(progress):
+        if progress.record is not None and progress.epoch == config.epochs:
+            (tmp_path / config.name / "epochs.jsonl").write_text("")
+
+    run(config, tmp_path, on_progress=lose)
+    assert len(read_result(tmp_path / config.name).epochs) == config.epochs
+
+
+def test_a_changed_file_that_a_network_imports_is_another_network(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "my_net.py").write_text("import my_sizes\n\ndef net(shape, classes):\n    return my_sizes.WIDTH\n")
+    (tmp_path / "my_sizes.py").write_text("from my_deeper import WIDTH, give\n")
+    hashes = set()
+    for width in (8, 64):
+        (tmp_path / "my_deeper.py").write_text(f"WIDTH = {width}\n\ndef give():\n    return WIDTH\n")
+        for name in ("my_net", "my_sizes", "my_deeper"):
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        linecache.clearcache()
+        hashes.add(source_sha256(importlib.import_module("my_net").net))
+    assert len(hashes) == 2
+    for name in ("my_net", "my_sizes", "my_deeper"):
+        del sys.modules[name]
+
+
+def test_odd_functions_that_make_networks_are_taken_or_named():
+    class Inside:
+        def __init__(self, shape, classes):
+            pass
+
+    class Slotted:
+        __slots__ = ("width",)
+
+        def __call__(self, shape, classes):
+            return nn.Linear(1, 1)
+
+    def early():
+        def net(shape, classes):
+            return later
+
+        found = net
+        try:
+            source_sha256(found)
+        finally:
+            later = 1
+        return later
+
+    assert source_sha256(Inside) == source_sha256(Inside)
+    for wrong in (lambda: source_sha256(Slotted()), early):
+        with pytest.raises(SettingError, match="not to be told from others of its kind"):
+            wrong()
+
+
+def test_the_rate_of_a_matrix_counts_classes_by_their_size():
+    y = (np.arange(1000) < 100).astype(int)
+    dataset = Dataset.checked("uneven", np.zeros((1000, 3), np.float32), y)
+    config = recipe(dataset, noise=[[1.0, 0.0], [0.5, 0.5]])
+    assert (config.rate, config.settings["tau"]) == (pytest.approx(0.05), pytest.approx(0.05))
 
 
 def test_what_a_kill_left_half_written_goes_with_the_checkpoints(quick, tmp_path):

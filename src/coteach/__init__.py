@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from coteach.model import Model, load_model
     from coteach.noise import Draw, corrupt, pair, symmetric
     from coteach.recipes import recipe
-    from coteach.results.run import Progress, Result, Runner, read_result, run
+    from coteach.results.run import InterruptedRun, Progress, Result, Runner, read_result, run
 
 __all__ = [
     "Batch",
@@ -23,6 +23,7 @@ __all__ = [
     "CoteachError",
     "Dataset",
     "Draw",
+    "InterruptedRun",
     "Method",
     "Model",
     "NoisyLabelClassifier",
@@ -47,6 +48,7 @@ _HOMES = {
     "CoteachError": "errors",
     "Dataset": "data",
     "Draw": "noise",
+    "InterruptedRun": "results.run",
     "Method": "methods.base",
     "Model": "model",
     "NoisyLabelClassifier": "estimator",

@@ -10,10 +10,9 @@ from coteach.config import Config
 from coteach.data import Dataset
 from coteach.data.notes import first_few
 from coteach.estimate.combined import Estimate
-from coteach.estimate.halves import Network
 from coteach.estimate.prepare import run_estimated
 from coteach.model import load_model
-from coteach.nets import function_named
+from coteach.nets import Network, function_named
 from coteach.results.folder import RunFolder
 from coteach.results.run import Result, Runner
 from coteach.training.setup import draw_labels

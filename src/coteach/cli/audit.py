@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from coteach.cli.options import share
 from coteach.data import NAMES
 from coteach.errors import SettingError, StorageError
 
@@ -95,7 +96,7 @@ def main(argv: list[str]) -> int:
 
 def _audit(argv: list[str]) -> int:
     ask = tyro.cli(Ask, prog="coteach audit", args=argv)
-    rate = _rate(ask.noise_rate)
+    rate = share("noise_rate", ask.noise_rate)
     if ask.shown < 1:
         raise SettingError(f"shown is {ask.shown}: give at least 1")
 
@@ -232,18 +233,6 @@ def _next(out: Path, dataset: "Dataset", source: "Source") -> str:
     suffix = Audited(source.data, dataset.preprocessing["kind"]).suffix
     words = ["coteach", "audit", "apply", str(out), "--decisions", "decisions.csv", "--out", f"cleaned{suffix}"]
     return shlex.join(words)
-
-
-def _rate(asked: str) -> float | None:
-    if asked == "auto":
-        return None
-    try:
-        rate = float(asked)
-    except ValueError:
-        raise SettingError(f"noise_rate is {asked!r}: give auto or a number, such as 0.2") from None
-    if not 0 <= rate < 1:
-        raise SettingError(f"noise_rate is {rate:g}: it must be at least 0 and less than 1")
-    return rate
 
 
 def _apply(argv: list[str]) -> int:

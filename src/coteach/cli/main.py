@@ -38,7 +38,7 @@ usage: coteach COMMAND [OPTIONS]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and answer its exit code: 0 done, 1 failed, 2 asked for wrongly, 130 interrupted."""
+    """Run a command and return its exit code: 0 done, 1 failed, 2 asked for wrongly, 130 interrupted."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends like Ctrl-C
@@ -48,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CoteachError as error:
         print(f"coteach: {error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("coteach: interrupted; run the same command again to go on", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(f"coteach: {str(stop) or 'interrupted; run the same command again to go on'}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: nothing more to say

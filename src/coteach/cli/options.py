@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, get_origin
 
 import tyro
 
+from coteach.errors import SettingError
 from coteach.fields import Field
 
 _METAVARS = {int: "INT", float: "NUMBER", str: "TEXT"}
@@ -52,6 +53,19 @@ def peek(argv: list[str], flag: str) -> str | None:
         elif word.startswith(f"{flag}="):
             found = word.partition("=")[2]
     return found  # given twice, the last one counts
+
+
+def share(name: str, asked: str | float) -> float | None:
+    """The share of wrong labels that a flag gives; None for auto, which is to be estimated."""
+    if asked == "auto":
+        return None
+    try:
+        rate = float(asked)
+    except ValueError:
+        raise SettingError(f"{name} is {asked!r}: give auto or a number, such as 0.2") from None
+    if not 0 <= rate < 1:
+        raise SettingError(f"{name} is {rate:g}: it is a share, from 0 to below 1, such as 0.2")
+    return rate
 
 
 def _shown(value: Any) -> str:

@@ -2,13 +2,13 @@
 
 import json
 import sys
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from coteach.cli.options import given, options, peek
+from coteach.cli.options import given, options, peek, share
 from coteach.config import config_fields, read_toml
 from coteach.data import CATALOGUE
 from coteach.errors import CoteachError, SettingError
@@ -106,7 +106,7 @@ def main(argv: list[str]) -> int:
         else:
             if ("tau" in wants or known_rate) and noise == "none":
                 progress.message("the noise rate is given, so there is no warm-up; --noise-rate auto often ends better")
-            result = runner.run(replace(config, correction_epochs=0), labels=saved_labels(noise))
+            result = runner.run(config, labels=saved_labels(noise))
     _say(result, estimate, as_json=where.json)
     return 0
 
@@ -115,9 +115,12 @@ def _say(result: "Result", estimate: "Estimate | None", *, as_json: bool) -> Non
     """Print what came out."""
     from coteach.analysis.numbers import LAST_TEN, cell, label_precision, test_accuracy
 
-    accuracy = LAST_TEN(result.epochs, test_accuracy)
-    precision = LAST_TEN(result.epochs, label_precision)
-    number_said = LAST_TEN.said_of([result.config.epochs])
+    counted, number_said = result.epochs, LAST_TEN.said_of([result.config.epochs])
+    kept = result.summary.get("best_epoch")
+    if kept is not None:  # the model is that epoch's
+        counted = [record for record in result.epochs if record.epoch == kept]
+        number_said = f"epoch {kept}, the best on the samples held out; mean over a method's networks"
+    accuracy, precision = LAST_TEN(counted, test_accuracy), LAST_TEN(counted, label_precision)
     if as_json:
         answer = {
             "folder": str(result.path),
@@ -150,15 +153,8 @@ def _noise_rate(asked: str | float | None, wants: dict[str, Any]) -> tuple[dict[
         return {}, None
     if "tau" in wants:
         raise SettingError("--tau and --noise-rate say the same: leave one out")
-    if asked == "auto":
-        return {}, True
-    try:
-        rate = float(asked)
-    except ValueError:
-        raise SettingError(f"noise_rate is {asked!r}: give auto or a number, such as 0.2") from None
-    if not 0 <= rate < 1:
-        raise SettingError(f"noise_rate is {rate:g}: it is a share, from 0 to below 1, such as 0.2")
-    return {"tau": rate}, False
+    rate = share("noise_rate", asked)
+    return ({}, True) if rate is None else ({"tau": rate}, False)
 
 
 def _parse(argv: list[str]) -> tuple[dict[str, Any], Where]:

@@ -19,10 +19,11 @@ from coteach.audit.suspects import Evidence, suspects
 from coteach.config import Config
 from coteach.data import Dataset
 from coteach.errors import DataError, SettingError
-from coteach.estimate.halves import Network
 from coteach.estimator.exact import exact_probabilities, kept_model
 from coteach.estimator.in_memory import InMemory, Trained
 from coteach.methods import catalogue
+from coteach.methods.base import Method
+from coteach.nets import Network
 from coteach.noise import symmetric
 from coteach.recipes import recipe
 from coteach.results.saving import stop_requests
@@ -46,9 +47,9 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     Parameters
     ----------
-    method : how to train; `coteach methods` lists the ways.
+    method : how to train: a name that `coteach methods` lists, or a class that inherits from `coteach.Method`.
     module : the network: None for one that suits X, a name ("mlp", "small-cnn", "paper-cnn"), or a function or class
-        that is called with (shape of a sample, number of classes) and answers a new torch.nn.Module.
+        that is called with (shape of a sample, number of classes) and returns a new torch.nn.Module.
     noise_rate : the share of wrong labels in [0, 1), or "auto" to estimate it.
     epochs : epochs after the warm-up; None for 20. In the second half of them the learning rate falls to zero.
     batch_size : samples in a step; None for 128, or for a quarter of fewer than 512 samples.
@@ -76,7 +77,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def __init__(
         self,
-        method: str = "co-teaching",
+        method: str | type[Method] = "co-teaching",
         module: str | Network | None = None,
         noise_rate: float | str = "auto",
         *,
@@ -117,6 +118,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         work = InMemory(dataset, self._config(dataset), device, rate, network, loud=bool(self.verbose))
         # Only Ctrl-C: whoever sends a polite kill wants the program to end, and not just this call.
         self._small = threads_that_pay(work.config, dataset, network) == 1
+        for note in dataset.notes:  # before the training, which may take long
+            warn(note, stacklevel=2)
         with _threads(self.threads, self._small), stop_requests(signal.SIGINT) as stop:
             done = work.train(stop)
             model = kept_model(done.networks, done.config, dataset, network)
@@ -130,7 +133,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.history_ = done.history
         self.n_iter_ = len(done.history)
         self.model_ = model
-        for line in (*dataset.notes, *done.warnings):
+        for line in done.warnings:
             warn(line, stacklevel=2)
         return self
 
@@ -160,6 +163,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         for name in more:
             if name in _SAID_BY:
                 raise SettingError(f"settings holds {name!r}: {_SAID_BY[name]} says that, leave it out here")
+        method = catalogue.name_of(self.method if isinstance(self.method, type) else str(self.method))
         changes: dict[str, Any] = {"lr": self.lr, "hold_out": self.hold_out}
         if self.balanced:
             changes["balanced"] = self.balanced
@@ -171,10 +175,10 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             changes["epochs"] = self.epochs
         if isinstance(self.epochs, Integral):
             changes["decay_from"] = int(self.epochs) // 2
-            if "t_k" in catalogue.settings_of(str(self.method)):
+            if "t_k" in catalogue.settings_of(method):
                 changes["t_k"] = min(5, max(1, int(self.epochs) // 4))
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        return recipe(dataset, method=str(self.method), seed=seed, **changes | dict(more))
+        return recipe(dataset, method=method, seed=seed, **changes | dict(more))
 
 
 def _threads(number: int | None, small: bool) -> AbstractContextManager[None]:

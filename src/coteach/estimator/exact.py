@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from coteach.config import Config
 from coteach.data import Dataset
 from coteach.errors import CoteachError
-from coteach.estimate.halves import Network
 from coteach.model.trained import Ensemble, Model
+from coteach.nets import Network, name_of
 from coteach.results.weights import Description
 from coteach.samples import as_input
 
@@ -30,19 +30,11 @@ class _Double(Ensemble):
 
 def kept_model(networks: Iterable[nn.Module], config: Config, dataset: Dataset, network: Network | None) -> Model:
     """The networks as a model on the CPU, so that what was pickled beside a GPU can be read without one."""
-    own = network and f"{network.__module__}:{getattr(network, '__qualname__', 'network')}"
+    if network is not None:
+        config = replace(config, network=name_of(network))
     ensemble = Ensemble(list(networks)).eval().cpu()
     ensemble.zero_grad(set_to_none=True)
-    about = Description(
-        network=own or config.network,
-        dropout=config.dropout,
-        networks=len(ensemble.networks),
-        shape=dataset.shape,
-        dtype=str(dataset.x_train.dtype),
-        class_names=dataset.class_names,
-        preprocessing=dict(dataset.preprocessing),
-    )
-    return Model(ensemble, about, torch.device("cpu"))
+    return Model(ensemble, Description.of(config, dataset, len(ensemble.networks)), torch.device("cpu"))
 
 
 def exact_probabilities(model: Model, x: NDArray[Any], device: torch.device) -> NDArray[np.float64]:

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from coteach.config import Config
 from coteach.data import Dataset
-from coteach.estimate.halves import InterruptedWarmUp, Network
+from coteach.estimate.halves import InterruptedWarmUp
 from coteach.estimate.prepare import InterruptedCorrection, Prepared, fits, prepare
-from coteach.methods import catalogue
-from coteach.methods.two_stage import TwoStageMethod
+from coteach.nets import Network
 from coteach.noise import Draw
 from coteach.recipes import stage_one_of
+from coteach.results.run import Progress
 from coteach.training.arithmetic import settled, switches
 from coteach.training.device import kept_random_state
 from coteach.training.loop import EpochRecord, Trainer
@@ -93,7 +93,7 @@ class InMemory:
     def _stages(
         self, config: Config, draw: Draw, initial: Sequence[Mapping[str, Tensor]], stop: threading.Event
     ) -> tuple[Trainer, list[EpochRecord], str]:
-        """Train, after a Standard training if the method wants one to learn from; answers the last stage made."""
+        """Train, after a Standard training if the method wants one to learn from; returns the last stage made."""
         taught: Mapping[str, Tensor] | None = None
         before = stage_one_of(config)
         if before is not None:
@@ -102,9 +102,6 @@ class InMemory:
             if len(history) < config.epochs:
                 return trainer, history, " in stage one"
             taught = trainer.networks[0].state_dict()
-            method = catalogue.load(config.method)
-            if issubclass(method, TwoStageMethod) and method.continues:
-                initial = ()  # it goes on with the network of stage one, which came from the warm-up
         trainer = self._trainer(config, draw, initial, taught)
         return trainer, self._epochs(trainer, stop), ""
 
@@ -135,6 +132,7 @@ class InMemory:
             device=self.device,
             rate=self.rate,
             network=self.network,
+            on_progress=self._tell_of_warm_up,
             on_message=self._tell,
         )
 
@@ -166,13 +164,17 @@ class InMemory:
         """What to say of an estimate that is used and may be wrong."""
         found = prepared.estimate
         if self.rate is not None:
-            if fits(found, self.rate):
+            if fits(found, self.rate) or "tau" not in self.config.settings:
                 return []
             between = f"{100 * found.low:.0f} to {100 * found.high:.0f} %"
             return [f"noise_rate {100 * self.rate:g} % is used, and the labels look like {between}: try 'auto'"]
         if found.trusted:
             return []
         return [f"the noise rate may not be {100 * found.rate:.0f} %: {'; '.join(found.warnings)}"]
+
+    def _tell_of_warm_up(self, now: Progress) -> None:
+        if now.step == now.steps:
+            self._tell(f"{now.config.method}: epoch {now.epoch} of at most {now.config.epochs}")
 
     def _tell(self, line: str) -> None:
         if self.loud:

@@ -25,7 +25,7 @@ TOLERANCE = 1e-4
 
 
 def export(model: Model, out: Path | str) -> float:
-    """Write a model to a file that must not be there yet; answers the largest difference from torch.
+    """Write a model to a file that must not be there yet; returns the largest difference from torch.
 
     The graph takes what `predict_proba` takes, samples as they are stored, any number of them, and gives
     probabilities. Its metadata has class_names and preprocessing as JSON.

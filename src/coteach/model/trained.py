@@ -1,6 +1,6 @@
 """A trained model: the networks of a run, ready to predict. Loading one runs no code from its files."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from coteach.data import CATALOGUE
 from coteach.data.dataset import Array, as_samples
 from coteach.errors import DataError, SettingError
-from coteach.nets import NETWORKS, Shape, build, own
+from coteach.nets import NETWORKS, Network, Shape, build, name_of, own
 from coteach.results.folder import RunFolder
 from coteach.results.weights import (
     DESCRIPTION,
@@ -26,8 +26,6 @@ from coteach.results.weights import (
 )
 from coteach.samples import as_input, as_tensor
 from coteach.training.device import choose_device, kept_random_state
-
-Network = Callable[[Shape, int], nn.Module]
 
 _WAY_OUT = "name the network that they are of, or train again"
 _MOST_VALUES = 3_000_000
@@ -125,7 +123,7 @@ def load_model(path: Path | str, *, network: Network | str | None = None, device
     path = Path(path).expanduser()
     about = _about(path)
     if network is not None:
-        about = replace(about, network=network if isinstance(network, str) else _name(network))
+        about = replace(about, network=network if isinstance(network, str) else name_of(network))
     elif about.network not in NETWORKS:
         if ":" not in about.network:
             raise DataError(f"{path} names a network that this coteach does not have, {about.network!r}: upgrade it")
@@ -205,7 +203,3 @@ def _filled(net: nn.Module, number: int, tensors: dict[str, Tensor], path: Path)
 
 def _size(tensor: Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
-
-
-def _name(function: Network) -> str:
-    return f"{function.__module__}:{getattr(function, '__qualname__', 'network')}"

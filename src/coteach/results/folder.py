@@ -31,7 +31,7 @@ from coteach.training.ledger import Ledger
 from coteach.training.loop import EpochRecord
 
 _LOOK = 1.0
-"""Seconds for which a folder may be held by one that only looks whether it is."""
+"""Seconds to wait for a folder: `running` holds it for a moment, only to look."""
 
 
 class RunFolder:
@@ -101,7 +101,7 @@ class RunFolder:
             self.failure_file.unlink(missing_ok=True)
         if not self.config_file.exists():
             self._write_json(self.config_file, config.to_dict())
-        elif self.config() != config:
+        elif self.config().digest != config.digest:  # where the data lie may be another place than before
             raise DataError(f"{self.config_file} was changed: put it back, or delete the folder and run again")
         if not self.labels_file.exists():
             save_draw(draw, self.labels_file)
@@ -126,7 +126,7 @@ class RunFolder:
         self._write_json(self.summary_file, summary)
 
     def epochs(self) -> list[EpochRecord]:
-        """Every epoch; a last line that a kill cut short is none."""
+        """Every epoch; a last line that a kill cut short does not count."""
         if not self.epochs_file.exists():
             return []
         records = []

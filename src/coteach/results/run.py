@@ -1,5 +1,6 @@
 """Run a config in its folder: start it, or go on where it stopped, or find it done."""
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from coteach.config import Config
 from coteach.data import CATALOGUE, Dataset, load_source
-from coteach.errors import CoteachError, DataError, SettingError
+from coteach.errors import DataError, SettingError
 from coteach.function_source import source_sha256
 from coteach.methods import catalogue
 from coteach.methods.two_stage import TwoStageMethod
-from coteach.nets import Shape, count_parameters, function_named
+from coteach.nets import Network, count_parameters, function_named, name_of
 from coteach.noise import Draw, load_draw
 from coteach.recipes import stage_one_of
 from coteach.results.checkpoint import Checkpoints
@@ -29,13 +30,9 @@ from coteach.training.device import choose_device, kept_random_state, threads
 from coteach.training.loop import EpochRecord, Trainer
 from coteach.training.setup import draw_labels, make_trainer, threads_that_pay
 
-Network = Callable[[Shape, int], nn.Module]
 
-
-class InterruptedRun(CoteachError):  # noqa: N818 - the user asked for it
-    """The run was stopped from outside and saved where it stood."""
-
-    exit_code = 130
+class InterruptedRun(KeyboardInterrupt):
+    """The run was stopped from outside and saved where it stood; no `except Exception` must keep it from ending."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +76,10 @@ def read_result(path: Path | str, *, weights: bool = True) -> Result:
 def whole(config: Config, device: torch.device, network: Network | None = None) -> Config:
     """The config as its folder names it: settled for a device, with hashes of the sources that it depends on."""
     config = settled(config, device)
+    if config.inputs.warm_up_sha256 is None:
+        config = replace(config, correction_epochs=0)  # there is no estimate to correct by
     if network is not None:
-        config = replace(config, network=f"{network.__module__}:{getattr(network, '__qualname__', 'network')}")
+        config = replace(config, network=name_of(network))
     return replace(config, inputs=replace(config.inputs, **sources(config, network)))
 
 
@@ -105,8 +104,10 @@ def run(
 
     A run that was stopped or killed goes on from its last checkpoint and ends as if it had not been. `dataset`
     saves loading it again, `labels` are those of a config with saved labels, `network` replaces the config's
-    network by a function of (shape, classes). `how` are the fields of `Runner`, such as `device`.
+    network by a function of (shape, classes). `how` are the fields of `Runner`, such as `device`; what there is to say
+    goes to the log `coteach`, unless `on_message` takes it.
     """
+    how.setdefault("on_message", logging.getLogger("coteach").warning)
     return Runner(Path(out), **how).run(config, dataset=dataset, labels=labels, network=network)
 
 
@@ -126,7 +127,7 @@ class Runner:
     """What was told of the data: the runs of a grid need not repeat it."""
 
     def __post_init__(self) -> None:
-        """Refuse a pause between checkpoints that is none."""
+        """Refuse a pause between checkpoints that is negative or endless."""
         if not 0 <= self.checkpoint_every < math.inf:
             raise SettingError(f"checkpoint_every is {self.checkpoint_every}: give seconds, 0 or more")
 
@@ -139,10 +140,12 @@ class Runner:
         network: Network | None = None,
         initial: Sequence[Mapping[str, Tensor]] = (),
         wait: bool = False,
+        summary: Mapping[str, Any] | None = None,
     ) -> Result:
         """The finished run of a config; `wait` for another process that works on it instead of refusing.
 
-        `initial` are the weights that the networks start with, where the config says that there are some.
+        `initial` are the weights that the networks start with, where the config says that there are some; `summary` is
+        what the run's summary is to say besides.
         """
         device = choose_device(self.device)
         config = whole(config, device, network)
@@ -150,11 +153,16 @@ class Runner:
         if folder.done:
             Checkpoints(folder.path).remove()  # a kill just before the end may have left them
             return read_result(folder.path)
+        if dataset is None and config.data not in CATALOGUE and not Path(config.data).expanduser().exists():
+            raise DataError(f"{config.data} is not here: give run(..., dataset=...), or go to where the file is")
         dataset = dataset or load_source(config.source)
         _check_data(config, dataset)
         self.tell_notes(dataset)
         if config.inputs.data_sha256 and config.noise == "none" and config.settings.get("tau") == 0 and not initial:
-            self.on_message("tau is 0, so every label is believed: give the noise rate if some are wrong")
+            self.on_message(
+                "tau is 0, so every label is believed: give tau, the share of wrong labels, or have it estimated by "
+                "`coteach train` or NoisyLabelClassifier"
+            )
         if labels is not None and config.noise != "labels":
             raise SettingError(
                 f"labels are given, and the config's noise is {config.noise}: describe it with noise=labels"
@@ -180,7 +188,7 @@ class Runner:
             with folder.claimed(on_wait=self.on_message if wait else None):
                 waited = folder.done  # another process finished it in the meantime
                 if not waited:
-                    self._work(trainer, folder, dataset, draw)
+                    self._work(trainer, folder, dataset, draw, summary or {})
         return replace(read_result(folder.path), already_done=waited)
 
     def tell_notes(self, dataset: Dataset) -> None:
@@ -190,21 +198,25 @@ class Runner:
                 self._told.add(note)
                 self.on_message(note)
 
-    def _work(self, trainer: Trainer, folder: RunFolder, dataset: Dataset, draw: Draw) -> None:
+    def _work(
+        self, trainer: Trainer, folder: RunFolder, dataset: Dataset, draw: Draw, besides: Mapping[str, Any]
+    ) -> None:
         """Train what is left, then write weights and summary."""
         folder.start(trainer.config, draw)
         first = _believed(trainer)
         saver = Saver(trainer, Checkpoints(folder.path), self.checkpoint_every)
         saver.restore(self.on_message, keep_threads=self.threads == 0)
         stopped = self._train(saver, folder)
-        write_weights(folder.path, trainer.weights, _description(trainer, dataset))
+        about = Description.of(trainer.config, dataset, len(trainer.networks))
+        write_weights(folder.path, trainer.weights, about)
         if trainer.ledger is not None:
             folder.write_evidence(trainer.ledger)
+        known = trainer.config.noise != "none" or trainer.config.inputs.data_sha256 is None
         summary = {
             "epochs": trainer.config.epochs,
             "seconds": round(saver.seconds, 3),
-            "noise_rate": draw.rate,
-            "noise_matrix": draw.realised.tolist(),
+            "noise_rate": draw.rate if known else None,
+            "noise_matrix": draw.realised.tolist() if known else None,
             "labels_sha256": draw.sha256,
             "data_sha256": dataset.fingerprint,
             "class_names": list(dataset.class_names),
@@ -217,13 +229,15 @@ class Runner:
             summary["best_epoch"] = trainer.best["epoch"]
         if first is not None:
             summary |= {"matrix_of_stage_one": first, "matrix_at_the_end": _believed(trainer)}
+        summary |= besides
+        folder.rewrite_epochs(saver.epochs)  # lines that were appended may not have reached the disk
         folder.finish(summary)
         saver.checkpoints.remove()
         if stopped:
             raise InterruptedRun(f"stopped as asked; {folder.path} is done")
 
     def _train(self, saver: Saver, folder: RunFolder) -> bool:
-        """Train from where the trainer stands to the end of the run; answers whether a stop came too late for it."""
+        """Train from where the trainer stands to the end of the run; returns whether a stop came too late for it."""
         trainer, config = saver.trainer, saver.trainer.config
         folder.rewrite_epochs(saver.epochs)
         with stop_requests() as stop:
@@ -261,6 +275,8 @@ def _check_data(config: Config, dataset: Dataset) -> None:
         if config.inputs.data_sha256 != dataset.fingerprint:
             raise DataError(f"{config.data} has changed since this run was described: describe it anew")
         return
+    if config.data not in CATALOGUE:
+        raise SettingError(f"this config of {config.data} does not say what is in it: describe the run with recipe()")
     known = CATALOGUE[config.data]
     right = (known.train, known.test, known.class_names)
     if (len(dataset.y_train), len(dataset.y_test), dataset.class_names) != right:
@@ -277,19 +293,6 @@ def _believed(trainer: Trainer) -> list[list[float]] | None:
             f"{type(trainer.method).__name__}.believed() must return a matrix, a tensor of two dimensions"
         )
     return [[round(share, 4) for share in row] for row in matrix.tolist()]
-
-
-def _description(trainer: Trainer, dataset: Dataset) -> Description:
-    """What the weights of a run are of."""
-    return Description(
-        network=trainer.config.network,
-        dropout=trainer.config.dropout,
-        networks=len(trainer.networks),
-        shape=dataset.shape,
-        dtype=str(dataset.x_train.dtype),
-        class_names=dataset.class_names,
-        preprocessing=dict(dataset.preprocessing),
-    )
 
 
 def _first_network(path: Path) -> dict[str, Tensor]:

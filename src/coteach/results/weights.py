@@ -16,6 +16,8 @@ import safetensors.torch
 from torch import Tensor
 
 import coteach
+from coteach.config import Config
+from coteach.data import Dataset
 from coteach.errors import DataError, StorageError
 from coteach.storage import write_over
 
@@ -42,6 +44,19 @@ class Description:
     """How the raw source became samples of this shape: `Dataset.preprocessing`."""
     weights_sha256: str | None = None
     """Of the file with the weights."""
+
+    @classmethod
+    def of(cls, config: Config, dataset: Dataset, networks: int) -> Self:
+        """Of the networks that a config makes of a dataset."""
+        return cls(
+            network=config.network,
+            dropout=config.dropout,
+            networks=networks,
+            shape=dataset.shape,
+            dtype=str(dataset.x_train.dtype),
+            class_names=dataset.class_names,
+            preprocessing=dict(dataset.preprocessing),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON-ready values."""

@@ -40,7 +40,13 @@ def switches(config: Config, device: torch.device) -> Iterator[None]:
         yield
         return
     cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
-    before = cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark
+    try:
+        before = cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark
+    except RuntimeError as error:  # torch refuses to say, once fp32_precision was set
+        raise SettingError(
+            "torch.backends was set by fp32_precision, which excludes allow_tf32 that coteach sets for a run: "
+            "leave it out, --precision decides"
+        ) from error
     cudnn.allow_tf32 = matmul.allow_tf32 = config.precision != "fp32"
     cudnn.benchmark = True  # shapes never change: let cuDNN look for its fastest kernels once
     # A grid has many runs, and each compiles the same few functions for its own method and shapes.

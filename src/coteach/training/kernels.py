@@ -38,7 +38,7 @@ def _total(parts, channel, C: tl.constexpr, PROGRAMS: tl.constexpr, BC: tl.const
 
 @triton.jit
 def _leave(parts, count, channel, first, second, C: tl.constexpr):
-    """Leave this program's sums behind; answers how many programs had done so before."""
+    """Leave this program's sums behind; returns how many programs had done so before."""
     place = parts + tl.program_id(0) * 2 * C + channel
     tl.store(place, first)
     tl.store(place + C, second)
