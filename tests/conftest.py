@@ -1,3 +1,4 @@
+import faulthandler
 import io
 import os
 import shutil
@@ -22,6 +23,13 @@ hypothesis.settings.register_profile("patient", deadline=None)  # beside other t
 hypothesis.settings.load_profile("patient")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script; the commands would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node):
+    """Pytest lifts the time limit of a test that fails, for a debugger; without one, its teardown must not hang."""
+    if not node.config.getoption("usepdb"):
+        faulthandler.dump_traceback_later(float(node.config.getini("faulthandler_timeout")), exit=True)
 
 
 @pytest.fixture(autouse=True)

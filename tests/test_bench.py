@@ -449,6 +449,12 @@ def test_a_published_run_of_another_source_or_precision_is_no_answer(jobs, tmp_p
     assert not answered([replace(jobs[0], precision="bf16")], Collection([made]))
 
 
+def test_a_precision_that_one_table_asks_for_counts_whatever_the_others_leave_open(quick):
+    runs = [(quick(precision=precision), None) for precision in ("auto", "fp32", "auto")]
+    (job,) = jobs_of(runs, CPU)
+    assert job.precision == "fp32"
+
+
 def test_a_first_stage_that_nobody_needs_any_more_is_no_work(tmp_path):
     (tmp_path / "grid.toml").write_text(TWO_STAGES.replace('"standard", ', ""))
     jobs = jobs_of(read_grid(str(tmp_path / "grid.toml")).runs(), CPU)

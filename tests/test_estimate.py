@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax
 
-from coteach.data import load
+from coteach.data import Dataset, load
 from coteach.errors import DataError, SettingError
 from coteach.estimate import correction
 from coteach.estimate.combined import APART, CHANCE, RANK, estimate
@@ -28,7 +28,7 @@ from coteach.estimate.estimators import (
     rows_to_one,
     wrong_share,
 )
-from coteach.estimate.halves import halves_of, sha256_of
+from coteach.estimate.halves import halves_of, learnable, sha256_of
 from coteach.estimate.latent import Scores, latent_classes, named
 from coteach.estimate.prepare import objection, prepare
 from coteach.estimate.warm_up import WarmUp, warm_up, warm_up_config
@@ -217,6 +217,18 @@ def test_what_a_run_holds_out_is_new_to_its_networks(noisy_digits, monkeypatch):
     for rows in (*trained["coteach.estimate.warm_up"], *trained["coteach.estimate.correction"]):
         assert not np.intersect1d(rows, held).size
     assert sum(map(len, trained["coteach.estimate.warm_up"])) == len(draw.noisy) - len(held)
+
+
+def test_a_half_that_loses_most_of_its_samples_has_smaller_batches():
+    """By chance one half may have nearly all that is held out, and nobody asked for a batch of so many."""
+    config = recipe(
+        Dataset.checked("few", np.zeros((24, 2), np.float32), np.arange(24) % 2), batch_size=10, hold_out=0.7
+    )
+    held = held_out_rows(config, 24)
+    mine, seen = learnable(config, np.append(held, np.setdiff1d(np.arange(24), held)[:3]), 24)
+    assert (mine.batch_size, len(seen)) == (3, 3)
+    with pytest.raises(DataError, match=r"hold_out 0.7 of 24 samples leaves too few to judge labels: lower it"):
+        learnable(config, held, 24)
 
 
 def test_the_rate_goes_into_the_config(noisy_digits):

@@ -244,6 +244,7 @@ from coteach import Method, Step, recipe, run
 from torch import nn
 
 FACTOR = {factor}
+{more}
 
 def loss(z, y):
     return FACTOR * nn.functional.cross_entropy(z, y, reduction="none")
@@ -266,12 +267,13 @@ def test_what_is_typed_in_is_known_by_its_code(tmp_path):
     """As in a notebook, where nothing is in a file: the same again is found done, and a change is another run."""
 
     def typed(**values):
-        code = NOTEBOOK.format(**{"factor": 1, "width": 64} | values)
+        code = NOTEBOOK.format(**{"factor": 1, "width": 64, "more": ""} | values)
         how = {"input": code, "capture_output": True, "text": True, "cwd": tmp_path}
         return subprocess.run([sys.executable, "-"], check=True, **how).stdout
 
     first = typed()
     assert typed() == first
+    assert typed(more="cross_entropy = Flatten = 1") == first  # they only share names with attributes
     assert len({first, typed(factor=2), typed(width="4 * 16")}) == 2  # 4 * 16 compiles to the same
 
 

@@ -523,20 +523,24 @@ def test_epochs_that_did_not_reach_the_disk_are_written_again(quick, tmp_path):
     assert len(read_result(tmp_path / config.name).epochs) == config.epochs
 
 
-def test_a_changed_file_that_a_network_imports_is_another_network(tmp_path, monkeypatch):
+@pytest.mark.parametrize("how", ["import my.sizes\n", "from my import sizes\n", "from my.sizes import WIDTH\n"])
+def test_a_changed_file_that_a_network_imports_is_another_network(tmp_path, monkeypatch, how):
     monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "my_net.py").write_text("import my_sizes\n\ndef net(shape, classes):\n    return my_sizes.WIDTH\n")
-    (tmp_path / "my_sizes.py").write_text("from my_deeper import WIDTH, give\n")
+    (tmp_path / "my").mkdir()
+    (tmp_path / "my" / "__init__.py").touch()
+    (tmp_path / "my" / "sizes.py").write_text("from .deeper import WIDTH\n")  # a number, which knows no module
+    (tmp_path / "my_net.py").write_text(f"from torch import nn\n{how}\ndef net(shape, classes):\n    return nn\n")
+    modules = ("my_net", "my", "my.sizes", "my.deeper")
     hashes = set()
     for width in (8, 64):
-        (tmp_path / "my_deeper.py").write_text(f"WIDTH = {width}\n\ndef give():\n    return WIDTH\n")
-        for name in ("my_net", "my_sizes", "my_deeper"):
+        (tmp_path / "my" / "deeper.py").write_text(f"WIDTH = {width}\n")
+        for name in modules:
             sys.modules.pop(name, None)
         importlib.invalidate_caches()
         linecache.clearcache()
         hashes.add(source_sha256(importlib.import_module("my_net").net))
     assert len(hashes) == 2
-    for name in ("my_net", "my_sizes", "my_deeper"):
+    for name in modules:
         del sys.modules[name]
 
 

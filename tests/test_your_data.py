@@ -51,7 +51,7 @@ def run_program(text, folder):
     """Run the block of a page as a program of its own."""
     (folder / "program.py").write_text(text)
     done = subprocess.run(
-        [sys.executable, "program.py"], cwd=folder, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "program.py"], cwd=folder, capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -39,13 +39,17 @@ def imported(path: Path) -> dict[str, str]:
 
 
 def imports(path: Path) -> list[str]:
-    """The modules that a file imports, and the names that it imports from them, which may be modules, too."""
+    """The modules that a file imports, and the names that it imports from them, which may be modules, too.
+
+    Each is as the file has it, with a dot in front for each level of a relative import.
+    """
     found: list[str] = []
     for node in ast.walk(_tree(path, path.stat().st_mtime_ns)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            found += [node.module or "", *(alias.name for alias in node.names)]
+            base = "." * node.level + (node.module or "")
+            found += [base, *(base.removesuffix(".") + f".{alias.name}" for alias in node.names)]
     return found
 
 

@@ -1,11 +1,15 @@
 """What a function or class of the user's is known by: its source, or else its code, and the values bound to it."""
 
+import contextlib
+import dis
 import functools
 import hashlib
+import importlib.util
 import inspect
 import sys
 import sysconfig
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -14,11 +18,13 @@ import numpy as np
 from torch import Tensor
 
 from coteach.errors import SettingError
+from coteach.fields import imports
 
 _NOT_SAID = {
     "__dict__", "__weakref__", "__module__", "__doc__", "__firstlineno__", "__static_attributes__", "_abc_impl",
 }  # fmt: skip
-_INSTALLED = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+_PYTHON = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib")]
+_PACKAGES = {"site-packages", "dist-packages"}
 
 
 def source_sha256(function: Callable[..., Any]) -> str:
@@ -39,7 +45,8 @@ def source_sha256(function: Callable[..., Any]) -> str:
     except (OSError, TypeError):  # typed in
         source = _code(inner, set())
     else:
-        source += "" if home is None else "".join(map(inspect.getsource, _imported(home)))
+        if home is not None and getattr(home, "__file__", None):
+            source += "".join(file.read_text(encoding="utf-8") for file in _imported(home))
     return hashlib.sha256((source + "".join(map(_told, bound))).encode()).hexdigest()
 
 
@@ -72,9 +79,10 @@ def _part(value: Any, home: str, seen: set[int]) -> str:
 
 
 def _names(code: CodeType) -> list[str]:
-    """All global names that a piece of code uses, those of functions inside it too."""
+    """All global names that a piece of code uses, those of functions inside it too; not those of attributes."""
+    used = [str(each.argval) for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
     inside = [name for each in code.co_consts if isinstance(each, CodeType) for name in _names(each)]
-    return list(dict.fromkeys([*code.co_names, *inside]))
+    return list(dict.fromkeys([*used, *inside]))
 
 
 def _compiled(code: CodeType) -> str:
@@ -82,26 +90,39 @@ def _compiled(code: CodeType) -> str:
     return f"{code.co_code.hex()}{code.co_names}{code.co_varnames}{constants}"
 
 
-def _imported(home: ModuleType) -> list[ModuleType]:
-    """The modules that a module uses, and those that they use, as far as they are neither installed nor Python's."""
-    found: dict[str, ModuleType] = {home.__name__: home}
+def _imported(home: ModuleType) -> list[Path]:
+    """The files that a module imports, and those that they import; neither installed ones nor Python's."""
+    found: dict[str, Path] = {}
     waiting = [home]
     while waiting:
-        for value in vars(waiting.pop()).values():
-            name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-            module = sys.modules.get(name) if isinstance(name, str) else None
-            if module is not None and module.__name__ not in found and _own(module):
-                found[module.__name__] = module
-                waiting.append(module)
-    return [found[name] for name in sorted(found) if name != home.__name__]
+        module = waiting.pop()
+        for name in _modules_named(imports(_file(module)), module.__package__ or ""):
+            other = sys.modules.get(name)
+            if other is not None and other is not home and name not in found and _own(other):
+                found[name] = _file(other)
+                waiting.append(other)
+    return [found[name] for name in sorted(found)]
+
+
+def _modules_named(names: Iterable[str], package: str) -> Iterator[str]:
+    """What `a.b.c` may name: the module of that name, and the packages around it, which are run too."""
+    for name in names:
+        with contextlib.suppress(ImportError):  # one that leads out of its package was never run
+            absolute = importlib.util.resolve_name(name, package)
+            yield from accumulate(absolute.split("."), "{}.{}".format)
+
+
+def _file(module: ModuleType) -> Path:
+    return Path(str(module.__file__)).resolve()
 
 
 def _own(module: ModuleType) -> bool:
     file = getattr(module, "__file__", None)
     if file is None or not file.endswith(".py") or module.__name__.partition(".")[0] == "coteach":
         return False
-    path = Path(file).resolve()
-    return path.exists() and not any(path.is_relative_to(folder) for folder in _INSTALLED)
+    path = _file(module)
+    installed = not _PACKAGES.isdisjoint(path.parts) or any(map(path.is_relative_to, _PYTHON))
+    return path.exists() and not installed
 
 
 def _unbound(function: Any) -> tuple[Any, list[Any]]:

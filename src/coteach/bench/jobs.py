@@ -59,7 +59,10 @@ def jobs_of(runs: Iterable[tuple[Config, Draw | None]], device: torch.device) ->
             first = whole(before, device)
             needs = first.name
             found.setdefault(needs, Job(first, labels, precision=before.precision, asked=False))
-        found[config.name] = Job(config, labels, needs, planned.precision)
+        precision = planned.precision
+        if precision == "auto" and config.name in found:
+            precision = found[config.name].precision  # another table may ask for this one and no other
+        found[config.name] = Job(config, labels, needs, precision)
     return list(found.values())
 
 

@@ -13,7 +13,7 @@ from coteach.config import Config
 from coteach.data import Dataset
 from coteach.errors import DataError
 from coteach.estimate.estimators import Ints
-from coteach.estimate.halves import WEIGHTS, Half, Weights, bytes_of, read_weights, train_halves
+from coteach.estimate.halves import WEIGHTS, Half, Weights, bytes_of, learnable, read_weights, train_halves
 from coteach.estimate.warm_up import WarmUp
 from coteach.nets import Network
 from coteach.noise import Draw
@@ -22,7 +22,7 @@ from coteach.results.run import Progress
 from coteach.storage import storage_errors, write_over
 from coteach.training.arithmetic import switches
 from coteach.training.device import kept_random_state
-from coteach.training.setup import held_out_rows, make_trainer
+from coteach.training.setup import make_trainer
 
 T = TypeVar("T")
 
@@ -60,9 +60,9 @@ def corrected(
     labels = Draw(suggested, suggested, np.eye(dataset.classes), 0)
 
     def begin(h: int) -> Half:
-        seen = np.setdiff1d(np.flatnonzero(warmed.scores.half != h), held_out_rows(config, len(suggested)))
+        mine, seen = learnable(config, np.flatnonzero(warmed.scores.half != h), len(suggested))
         initial = [warmed.weights[h]]
-        return Half(make_trainer(config, untested, labels, device=device, network=network, rows=seen, initial=initial))
+        return Half(make_trainer(mine, untested, labels, device=device, network=network, rows=seen, initial=initial))
 
     with switches(config, device), kept_random_state(device):
         done = train_halves(

@@ -11,11 +11,14 @@ import numpy as np
 import safetensors.torch
 from torch import Tensor
 
+from coteach.config import Config
+from coteach.errors import DataError
 from coteach.estimate.estimators import Ints
 from coteach.results.checkpoint import Checkpoints
 from coteach.results.run import InterruptedRun, Progress
 from coteach.results.saving import stop_requests
 from coteach.training.loop import Trainer
+from coteach.training.setup import held_out_rows
 
 Weights = dict[str, Tensor]
 WEIGHTS = "weights.safetensors"
@@ -34,6 +37,14 @@ def halves_of(y: Ints, seed: int) -> Ints:
     half = np.empty(len(y), np.int64)
     half[mixed[np.argsort(y[mixed], kind="stable")]] = np.arange(len(y)) % 2
     return half
+
+
+def learnable(config: Config, rows: Ints, samples: int) -> tuple[Config, Ints]:
+    """Those of a half's rows that the run does not hold out, and the config with batches that they can fill."""
+    seen = np.setdiff1d(rows, held_out_rows(config, samples))
+    if len(seen) < 2:
+        raise DataError(f"hold_out {config.hold_out:g} of {samples} samples leaves too few to judge labels: lower it")
+    return replace(config, batch_size=min(config.batch_size, len(seen))), seen
 
 
 def bytes_of(weights: tuple[Weights, ...]) -> bytes:

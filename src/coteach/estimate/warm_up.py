@@ -21,6 +21,7 @@ from coteach.estimate.halves import (
     Weights,
     bytes_of,
     halves_of,
+    learnable,
     read_weights,
     sha256_of,
     train_halves,
@@ -35,7 +36,7 @@ from coteach.storage import write_over
 from coteach.training.arithmetic import switches
 from coteach.training.device import kept_random_state
 from coteach.training.loop import Trainer
-from coteach.training.setup import held_out_rows, make_trainer
+from coteach.training.setup import make_trainer
 
 EPOCHS = 30
 """At most this many epochs."""
@@ -85,7 +86,6 @@ class WarmUp:
 def warm_up_config(config: Config, samples: int) -> Config:
     """How the networks of a run are warmed up: plain training on a half, at the full learning rate."""
     held = (stage_one_of(config) or config).hold_out  # what the run holds out must be new to its networks
-    least = samples // 2 if held == 0 else int((1 - held) * samples) // 3  # in a half; fewer if it has more of them
     return replace(
         config,
         method="standard",
@@ -97,7 +97,7 @@ def warm_up_config(config: Config, samples: int) -> Config:
         correction_epochs=0,
         guard="off",
         drop_last=True,
-        batch_size=max(2, min(config.batch_size, least)),
+        batch_size=max(2, min(config.batch_size, samples // 2)),
     )
 
 
@@ -172,12 +172,12 @@ def warm_up(
     y = draw.noisy
     if len(y) < 4:
         raise DataError(f"{dataset.name} has {len(y)} samples, too few to judge their labels: give at least 4")
-    half, held = halves_of(y, config.order_seed), held_out_rows(config, len(y))
+    half = halves_of(y, config.order_seed)
     untested = replace(dataset, x_test=dataset.x_test[:0], y_test=dataset.y_test[:0])
 
     def begin(h: int) -> Half:
-        seen, unseen = np.setdiff1d(np.flatnonzero(half == h), held), np.flatnonzero(half != h)
-        mine = replace(config, init_seed=config.init_seed + h)
+        mine, seen = learnable(config, np.flatnonzero(half == h), len(y))
+        mine, unseen = replace(mine, init_seed=config.init_seed + h), np.flatnonzero(half != h)
         trainer = make_trainer(mine, untested, draw, device=device, network=network, rows=seen)
         judged = TestSet(trainer.batches.samples, y, rows=unseen, device=device)
         return _Warming(trainer, judged, torch.from_numpy(y[unseen]))

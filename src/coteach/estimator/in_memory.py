@@ -1,7 +1,6 @@
 """A whole training without a file: warm up, estimate, train, and stop early when somebody asks."""
 
 import sys
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +17,7 @@ from coteach.nets import Network
 from coteach.noise import Draw
 from coteach.recipes import stage_one_of
 from coteach.results.run import Progress
+from coteach.results.saving import Stop
 from coteach.training.arithmetic import settled, switches
 from coteach.training.device import kept_random_state
 from coteach.training.loop import EpochRecord, Trainer
@@ -58,12 +58,12 @@ class InMemory:
     """What makes the networks; None for the config's."""
     loud: bool
 
-    def train(self, stop: threading.Event) -> Trained:
+    def train(self, stop: Stop) -> Trained:
         """Train to the end, or until `stop` is set: then the answer is what there is by then."""
         with switches(settled(self.config, self.device), self.device), kept_random_state(self.device):
             return self._train(draw_labels(self.config, self.dataset), stop)
 
-    def _train(self, draw: Draw, stop: threading.Event) -> Trained:
+    def _train(self, draw: Draw, stop: Stop) -> Trained:
         config, said = self.config, self._too_few()
         prepared: Prepared | None = None
         initial: Sequence[Mapping[str, Tensor]] = ()
@@ -91,7 +91,7 @@ class InMemory:
         return Trained(config, trainer.networks, history, arrays, prepared, said)
 
     def _stages(
-        self, config: Config, draw: Draw, initial: Sequence[Mapping[str, Tensor]], stop: threading.Event
+        self, config: Config, draw: Draw, initial: Sequence[Mapping[str, Tensor]], stop: Stop
     ) -> tuple[Trainer, list[EpochRecord], str]:
         """Train, after a Standard training if the method wants one to learn from; returns the last stage made."""
         taught: Mapping[str, Tensor] | None = None
@@ -105,7 +105,7 @@ class InMemory:
         trainer = self._trainer(config, draw, initial, taught)
         return trainer, self._epochs(trainer, stop), ""
 
-    def _epochs(self, trainer: Trainer, stop: threading.Event) -> list[EpochRecord]:
+    def _epochs(self, trainer: Trainer, stop: Stop) -> list[EpochRecord]:
         """Train until the end or the stop, and leave in the networks the weights to keep."""
         history: list[EpochRecord] = []
         try:

@@ -62,11 +62,28 @@ class Saver:
         self._saved = time.monotonic()
 
 
-class _Handler:
-    """Hears a signal: the first sets the event, for a step must not be torn apart; a second does not wait."""
+class Stop:
+    """Whether somebody asked to stop. Unlike a threading.Event it has no lock, on which a signal that comes while
+    another is being heard would wait forever.
+    """
 
     def __init__(self) -> None:
-        self.stop = threading.Event()
+        self._asked = False
+
+    def set(self) -> None:
+        """Ask to stop."""
+        self._asked = True
+
+    def is_set(self) -> bool:
+        """Whether to stop."""
+        return self._asked
+
+
+class _Handler:
+    """Hears a signal: the first asks to stop, for a step must not be torn apart; a second does not wait."""
+
+    def __init__(self) -> None:
+        self.stop = Stop()
 
     def __call__(self, number: int, frame: object) -> None:
         if self.stop.is_set():
@@ -75,10 +92,10 @@ class _Handler:
 
 
 @contextmanager
-def stop_requests(*signals: int) -> Iterator[threading.Event]:
-    """An event that one of the signals sets, by default Ctrl-C and a polite kill. Inside another, the same event."""
+def stop_requests(*signals: int) -> Iterator[Stop]:
+    """What one of the signals sets, by default Ctrl-C and a polite kill. Inside another, the same one."""
     if threading.current_thread() is not threading.main_thread():
-        yield threading.Event()
+        yield Stop()
         return
     outer = signal.getsignal(signal.SIGINT)
     if isinstance(outer, _Handler):
