@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from coteach.results.collection import Collection
 from coteach.results.folder import RunFolder
 from coteach.results.run import Runner, read_result
 
+PAPER = Path(__file__).parents[1] / "results" / "paper"
 GRID = """
 title = "Small"
 data = "digits"
@@ -453,6 +455,18 @@ def test_a_precision_that_one_table_asks_for_counts_whatever_the_others_leave_op
     runs = [(quick(precision=precision), None) for precision in ("auto", "fp32", "auto")]
     (job,) = jobs_of(runs, CPU)
     assert job.precision == "fp32"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU has every precision")
+def test_without_a_gpu_runs_of_one_are_looked_for_and_not_made(cli, tmp_path):
+    (tmp_path / "grid.toml").write_text(GRID.replace("[settings]", '[settings]\nprecision = "bf16"'))
+    status = cli("bench", "status", "grid.toml")
+    assert (status.returncode, status.stderr) == (0, "")
+    assert status.stdout.startswith("0 done, 0 running, 0 failed, 8 missing, of 8 runs")
+    made = cli("bench", "grid.toml")
+    assert made.returncode == 2
+    assert made.stderr == "coteach: precision bf16 needs a CUDA GPU, this is cpu: choose precision fp32\n"
+    assert cli("bench", "status", "assumptions", "--publish", PAPER).returncode == 0
 
 
 def test_a_first_stage_that_nobody_needs_any_more_is_no_work(tmp_path):

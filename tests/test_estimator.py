@@ -451,7 +451,6 @@ def test_held_out_samples_choose_the_epoch(digits, capsys):
 
 def test_the_page_does_what_it_says(capsys):
     """Every Python block of docs/estimator.md, one after another; and it names every parameter and attribute."""
-    pytest.importorskip("pandas")
     text, names = PAGE.read_text(), {}
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(blocks) == 4

@@ -42,7 +42,9 @@ class Batches:
         device: torch.device,
     ) -> None:
         if drop_last and batch_size > len(rows):
-            raise SettingError(f"batch_size {batch_size} is more than the {len(rows)} training samples: lower it")
+            raise SettingError(
+                f"batch_size {batch_size} is more than the {len(rows)} training samples: lower it, or hold out less"
+            )
         self.samples = samples
         self.rows = as_tensor(rows)
         self.batch_size = batch_size

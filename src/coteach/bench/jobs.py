@@ -48,15 +48,20 @@ class Failure:
     """All that is known."""
 
 
-def jobs_of(runs: Iterable[tuple[Config, Draw | None]], device: torch.device) -> list[Job]:
-    """The jobs of runs, those of a grid for example, on a device, each after the one that it needs."""
+def jobs_of(runs: Iterable[tuple[Config, Draw | None]], device: torch.device, *, to_be_made: bool = True) -> list[Job]:
+    """The jobs of runs, those of a grid for example, on a device, each after the one that it needs.
+
+    A precision that only a GPU has is refused on another device, unless the jobs are not `to_be_made` but looked for.
+    """
     found: dict[str, Job] = {}
     for planned, labels in runs:
-        config = whole(planned, device)
+        elsewhere = not to_be_made and planned.precision not in ("auto", "fp32")
+        where = torch.device("cuda") if elsewhere else device
+        config = whole(planned, where)
         before = stage_one_of(planned)
         needs = None
         if before is not None:
-            first = whole(before, device)
+            first = whole(before, where)
             needs = first.name
             found.setdefault(needs, Job(first, labels, precision=before.precision, asked=False))
         precision = planned.precision

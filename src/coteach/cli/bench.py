@@ -172,13 +172,13 @@ def _run(ask: Ask, grid: "Grid") -> "tuple[list[Result], dict[str, str]]":
     return results, failures
 
 
-def _jobs(grid: "Grid", runner: "Runner", engine: str, address: str) -> "list[Job]":
+def _jobs(grid: "Grid", runner: "Runner", engine: str, address: str, *, to_be_made: bool = True) -> "list[Job]":
     """The runs of the grid, named for the device that makes them: on a cluster, that of its workers."""
     from coteach.bench.jobs import jobs_of
     from coteach.training.device import choose_device
 
     if engine != "ray":
-        return jobs_of(grid.runs(), choose_device(runner.device))
+        return jobs_of(grid.runs(), choose_device(runner.device), to_be_made=to_be_made)
     from coteach.bench.cluster import jobs_on_cluster
 
     return jobs_on_cluster(grid, runner, address)
@@ -225,7 +225,7 @@ def _status(argv: list[str]) -> int:
     from coteach.bench.status import State, counts, duration, seconds_left, standings
     from coteach.results.run import Runner
 
-    jobs = _jobs(ask.read(), Runner(ask.out, ask.device), ask.engine, ask.address)
+    jobs = _jobs(ask.read(), Runner(ask.out, ask.device), ask.engine, ask.address, to_be_made=False)
     found = standings(jobs, ask.out, _published(ask.publish))
     number, (left, unknown) = counts(found), seconds_left(found)
     if ask.json:

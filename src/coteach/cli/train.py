@@ -120,6 +120,8 @@ def _say(result: "Result", estimate: "Estimate | None", *, as_json: bool) -> Non
     if kept is not None:  # the model is that epoch's
         counted = [record for record in result.epochs if record.epoch == kept]
         number_said = f"epoch {kept}, the best on the samples held out; mean over a method's networks"
+    if result.config.noise == "none" and result.config.inputs.data_sha256 and not result.config.test:
+        number_said += "; by the test labels as given, which may be wrong"
     accuracy, precision = LAST_TEN(counted, test_accuracy), LAST_TEN(counted, label_precision)
     if as_json:
         answer = {

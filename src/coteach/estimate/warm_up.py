@@ -171,7 +171,9 @@ def warm_up(
         return found
     y = draw.noisy
     if len(y) < 4:
-        raise DataError(f"{dataset.name} has {len(y)} samples, too few to judge their labels: give at least 4")
+        raise DataError(
+            f"{dataset.name} has {len(y)} samples to learn from, too few to judge their labels: give at least 4"
+        )
     half = halves_of(y, config.order_seed)
     untested = replace(dataset, x_test=dataset.x_test[:0], y_test=dataset.y_test[:0])
 

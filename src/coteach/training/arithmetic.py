@@ -29,7 +29,7 @@ def settled(config: Config, device: torch.device) -> Config:
         fast = gpu and torch.cuda.is_bf16_supported(including_emulation=False)
         precision = "bf16" if fast else "fp32"
     if precision != "fp32" and not gpu:
-        raise SettingError(f"precision {precision} needs a CUDA GPU, this is {device.type}: choose --precision fp32")
+        raise SettingError(f"precision {precision} needs a CUDA GPU, this is {device.type}: choose precision fp32")
     return replace(config, precision=precision, compile=config.compile and gpu)
 
 
