@@ -16,6 +16,7 @@ from coteach.data import load
 from coteach.errors import SettingError
 from coteach.methods import catalogue
 from coteach.methods.f_correction import FCorrection, anchor_rows
+from coteach.noise import pair
 from coteach.recipes import recipe, stage_one_of
 from coteach.results.run import run
 from coteach.training.setup import draw_labels, make_trainer
@@ -158,11 +159,12 @@ def through(p, matrix, label):
     return -math.log(sum(p[i] * matrix[i][label] for i in range(C)))
 
 
-def test_f_correction(data):
+@pytest.mark.parametrize("transposed", [False, True])
+def test_f_correction(data, transposed):
     rng, (scores, _), labels, logits = data
     matrix = rng.dirichlet(np.ones(C), C)
-    method = catalogue.load("f-correction")(C).double()
-    method.transition.copy_(torch.tensor(matrix))
+    method = catalogue.load("f-correction")(C, transposed=transposed).double()
+    method.transition.copy_(torch.tensor(matrix.T if transposed else matrix))
 
     def loss_of(s):
         return sum(through(softmax(s[i]), matrix, labels[i]) for i in range(N)) / N
@@ -234,6 +236,25 @@ def test_pair_noise_swaps_classes_when_the_surest_sample_belongs_to_another():
     """The paper's collapse: the surest sample of a label truly belongs to the class before it."""
     p = torch.tensor([[0.45, 0.55, 0.0], [0.0, 0.45, 0.55], [0.55, 0.0, 0.45]])
     assert anchor_rows(p, filter_outliers=False).tolist() == p.roll(1, 0).tolist()
+
+
+@pytest.mark.parametrize(("transposed", "predicted"), [(False, 0), (True, 1)])
+def test_what_minimises_the_loss_under_pair_noise(transposed, predicted):
+    """Samples of class 0 with pair-45 labels: with the matrix transposed, the loss is smallest for the next class."""
+    q = torch.tensor(pair(10, 0.45), dtype=torch.float32)
+    method = catalogue.load("f-correction")(10, transposed=transposed)
+    method.transition.copy_(q)
+    labels = [0] * 55 + [1] * 45
+    sure = 30 * torch.eye(10)
+    losses = [step(method, [sure[c].repeat(100, 1).requires_grad_()], labels).losses[0].item() for c in range(10)]
+    assert losses.index(min(losses)) == predicted
+
+
+def test_a_run_that_transposes_nothing_keeps_its_name():
+    config = recipe("digits", noise="pair", rate=0.45, method="f-correction")
+    without = replace(config, settings={k: v for k, v in config.settings.items() if k != "transposed"})
+    assert config.name == without.name
+    assert recipe("digits", noise="pair", rate=0.45, method="f-correction", transposed=True).name != config.name
 
 
 def test_stage_one_is_the_standard_run_of_the_same_seeds():

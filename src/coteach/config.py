@@ -208,7 +208,7 @@ class Config:
 # What was added after the first results were published. At these values a run keeps the name it had before.
 _LATER = {
     "guard": "off", "balanced": False, "warm_up_sha256": None, "correction_epochs": 0,
-    "label": "", "test": "", "test_share": 0.2, "image_size": 0, "norm_init": "ones",
+    "label": "", "test": "", "test_share": 0.2, "image_size": 0, "norm_init": "ones", "transposed": False,
 }  # fmt: skip
 
 # name, least, most

@@ -19,6 +19,9 @@ class FCorrection(TwoStageMethod):
     filter_outliers: bool = True
     """Leave out the samples at or above the 97th percentile when looking for a class's surest one; the recipe for
     CIFAR-100 does not."""
+    transposed: bool = False
+    """Push the predictions through the matrix the wrong way round: from labels to classes. Under pair noise that ends
+    near 0 %, as the printed numbers do; a symmetric matrix does not feel it."""
 
     def __init__(self, classes: int, **settings: object) -> None:
         super().__init__(classes, **settings)
@@ -35,7 +38,8 @@ class FCorrection(TwoStageMethod):
 
     def step(self, logits: Sequence[Tensor], batch: Batch, epoch: Tensor) -> Step:
         """-log (p @ T)[label]; the prediction is p."""
-        loss = noisy_label_loss(logits[0], self.transition.clamp(min=1e-12).log(), batch.y)
+        transition = self.transition.T if self.transposed else self.transition
+        loss = noisy_label_loss(logits[0], transition.clamp(min=1e-12).log(), batch.y)
         return Step(losses=(loss,), picked=(everything(batch.y),))
 
 
