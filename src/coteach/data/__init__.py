@@ -71,7 +71,7 @@ def load(
     if path is not None:
         share = SHARE if test_share is None else test_share
         return load_own(path, label=label, test=str(test), image_size=image_size, share=share)
-    known = find(str(source))
+    known = find(str(source), "or the path of your own data, but nothing lies at this one")
     for name, value in (("label", label), ("test", test), ("image_size", image_size)):
         if value:
             raise SettingError(f"{name} goes with your own data, and {known.name} is complete: leave it out")

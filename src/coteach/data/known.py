@@ -174,8 +174,8 @@ CATALOGUE = {
 }
 
 
-def find(name: str) -> Known:
-    """The dataset of this name, or an error that names the nearest one."""
+def find(name: str, hint: str = "") -> Known:
+    """The dataset of this name, or an error that names the nearest one and ends with the hint."""
     if name not in CATALOGUE:
-        raise unknown("dataset", name, CATALOGUE, "training takes the path of your own data too")
+        raise unknown("dataset", name, CATALOGUE, hint)
     return CATALOGUE[name]

@@ -20,8 +20,8 @@ class FCorrection(TwoStageMethod):
     """Leave out the samples at or above the 97th percentile when looking for a class's surest one; the recipe for
     CIFAR-100 does not."""
     transposed: bool = False
-    """Push the predictions through the matrix the wrong way round: from labels to classes. Under pair noise that ends
-    near 0 %, as the printed numbers do; a symmetric matrix does not feel it."""
+    """Push the predictions through the matrix the wrong way round, from labels to classes: with the true
+    matrix of pair noise every class is then taken for the next; a symmetric matrix does not feel it."""
 
     def __init__(self, classes: int, **settings: object) -> None:
         super().__init__(classes, **settings)
