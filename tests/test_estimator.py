@@ -449,6 +449,16 @@ def test_held_out_samples_choose_the_epoch(digits, capsys):
     assert [line for line in epochs if line.startswith("epoch 3 of 3: loss ") and "held-out loss" in line]
 
 
+def test_patience_ends_a_training_without_a_complaint(digits, recwarn):
+    x, _, given = digits
+    settings = {"patience": 1, "decay_from": 20}
+    model = quick(hold_out=0.25, epochs=20, lr=0.02, settings=settings).fit(x[:200], given[:200] % 2)
+    losses = [sum(record.held_out_loss) for record in model.history_]
+    assert len(losses) < 20
+    assert losses[-1] >= losses[-2] == min(losses)
+    assert not [w for w in recwarn if "stopped as asked" in str(w.message)]
+
+
 def test_the_page_does_what_it_says(capsys):
     """Every Python block of docs/estimator.md, one after another; and it names every parameter and attribute."""
     text, names = PAGE.read_text(), {}

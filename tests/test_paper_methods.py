@@ -13,12 +13,13 @@ import torch
 
 from coteach.batches import Batch
 from coteach.data import load
-from coteach.errors import SettingError
+from coteach.errors import DataError, SettingError
 from coteach.methods import catalogue
 from coteach.methods.f_correction import FCorrection, anchor_rows
 from coteach.noise import pair
 from coteach.recipes import recipe, stage_one_of
-from coteach.results.run import run
+from coteach.results.publish import publish, read_published
+from coteach.results.run import read_result, run
 from coteach.training.setup import draw_labels, make_trainer
 
 N, C = 24, 5
@@ -263,7 +264,7 @@ def test_stage_one_is_the_standard_run_of_the_same_seeds():
     assert stage_one_of(config) == standard
     assert stage_one_of(recipe("digits", noise="pair", rate=0.45, method="s-model", seed=3)) == standard
     early = replace(config, settings={**config.settings, "stage_one": "early"})
-    assert stage_one_of(early) == replace(standard, hold_out=0.1)
+    assert stage_one_of(early) == replace(standard, hold_out=0.1, patience=20)
     assert stage_one_of(standard) is None
 
 
@@ -349,3 +350,32 @@ def test_held_out_samples_are_apart_and_keep_their_noisy_labels():
     trained = trainer.batches.take(torch.cat([rows for (rows,) in trainer.batches.ahead(1, 1, 0, 100)]))
     assert (len(held), len(trained)) == (287, 1150)
     assert not set(seen(trained.x)) & set(held)
+
+
+def test_a_run_that_no_longer_gets_better_stops_and_keeps_its_best_epoch(tmp_path):
+    whole = recipe("digits", noise="symmetric", rate=0.5, method="standard", epochs=30, hold_out=0.2, lr=0.01)
+    told = []
+    result = run(replace(whole, patience=4), tmp_path, on_progress=told.append)
+    best = result.summary["best_epoch"]
+    assert len(result.epochs) == result.summary["epochs"] == best + 4 < 30
+    assert told[-1].over
+    assert read_result(result.path).epochs == result.epochs
+    publish([result], tmp_path / "small")
+    assert len(read_published(tmp_path / "small" / f"{result.config.name}.json").epochs) == best + 4
+    # up to there it is the run that goes on, and if that finds nothing better, their networks are the same
+    longer = run(replace(whole, epochs=30), tmp_path)
+    assert longer.epochs[: best + 4] == result.epochs
+    assert longer.summary["best_epoch"] == best
+    ours, theirs = (safetensors.torch.load_file(each.path / "weights.safetensors") for each in (result, longer))
+    assert all(torch.equal(value, theirs[name]) for name, value in ours.items())
+    cut = [*result.path.joinpath("epochs.jsonl").read_text().splitlines()][:-1]
+    result.path.joinpath("epochs.jsonl").write_text("\n".join(cut) + "\n")
+    with pytest.raises(DataError, match="has lost a part of its finished run"):
+        read_result(result.path)
+
+
+def test_patience_needs_something_to_wait_for():
+    with pytest.raises(SettingError, match="there are none: give hold_out"):
+        recipe("digits", noise="symmetric", rate=0.5, patience=4)
+    without = recipe("digits", noise="symmetric", rate=0.5, hold_out=0.2)
+    assert replace(without, patience=0).name == without.name != replace(without, patience=4).name

@@ -106,6 +106,8 @@ class Config:
     hold_out: float = 0.0
     """Share of the noisy training data to hold out; the weights kept are then those of the epoch with the lowest
     loss on it."""
+    patience: int = 0
+    """Stop once the loss on the held-out share has not been lower for this many epochs; 0 to make all epochs."""
     correction_epochs: int = 0
     """Where the noise rate is estimated, and the method selects by loss: epochs in which the networks learn the labels
     that the estimate suggests, after the warm-up. The method then leaves out the share tau from its first epoch on."""
@@ -140,6 +142,10 @@ class Config:
         for name in ("rate", "beta1", "late_beta1", "dropout", "hold_out", "test_share"):
             if not 0 <= getattr(self, name) < 1:
                 raise SettingError(f"{name} is {getattr(self, name):g}: it must be at least 0 and less than 1")
+        if self.patience and not self.hold_out:
+            raise SettingError(
+                f"patience {self.patience} waits for the loss on held-out samples, and there are none: give hold_out"
+            )
         if self.lr == 0:
             raise SettingError("lr is 0, so nothing would be learned: give a positive learning rate")
         if self.idle_epochs >= self.epochs:
@@ -209,13 +215,14 @@ class Config:
 _LATER = {
     "guard": "off", "balanced": False, "warm_up_sha256": None, "correction_epochs": 0,
     "label": "", "test": "", "test_share": 0.2, "image_size": 0, "norm_init": "ones", "transposed": False,
+    "patience": 0,
 }  # fmt: skip
 
 # name, least, most
 _RANGES = [
     ("epochs", 1, 10**6), ("batch_size", 2, 10**6), ("max_steps", 0, 10**9), ("idle_epochs", 0, 10**6),
     ("lr", 0, math.inf), ("decay_from", 0, 10**6), ("noise_seed", 0, 2**63 - 1), ("init_seed", 0, 2**63 - 1),
-    ("order_seed", 0, 2**63 - 1), ("image_size", 0, 4096), ("correction_epochs", 0, 10**6),
+    ("order_seed", 0, 2**63 - 1), ("image_size", 0, 4096), ("correction_epochs", 0, 10**6), ("patience", 0, 10**6),
 ]  # fmt: skip
 
 

@@ -42,6 +42,8 @@ RECIPES: dict[str, dict[str, Any]] = {
     # stop: the warm-up's networks have not seen them.
     "audit": {"dropout": 0.0, "epochs": 4, "decay_from": 2, "t_k": 2, "guard": "warn"},
 }
+_PATIENCE = 20
+"""Epochs after which an early stage one no longer waits for a better one: it has come to learn labels by heart."""
 Sizes = tuple[int, ...]
 """How many samples there are of each class."""
 _AFTER_WARM_UP = ("own", "audit")
@@ -130,7 +132,8 @@ def stage_one_of(config: Config) -> Config | None:
     kind = config.settings.get("stage_one")
     if kind is None:
         return None
-    return replace(config, method="standard", settings={}, hold_out=0.1 if kind == "early" else config.hold_out)
+    standard = replace(config, method="standard", settings={})
+    return replace(standard, hold_out=0.1, patience=_PATIENCE) if kind == "early" else standard
 
 
 def _selects_by_loss(settings: Mapping[str, Field]) -> bool:

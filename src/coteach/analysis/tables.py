@@ -133,7 +133,7 @@ def tabulate(plan: TablePlan, runs: Collection, measure: str, choice: Choice) ->
     """A table of a grid, filled with the runs that are there; `measure` is a key of `MEASURES`."""
     title, values = MEASURES[measure]
     groups: dict[tuple[str, str], list[float | None]] = {}
-    about, seconds = {}, {}
+    about, seconds, lengths = {}, {}, []
     for planned in plan.planned:
         result = runs.find(planned.config)
         place = groups.setdefault((planned.row, planned.column), [])
@@ -142,11 +142,11 @@ def tabulate(plan: TablePlan, runs: Collection, measure: str, choice: Choice) ->
             "measure": title,
             **{tag: tags[tag] for tag in ("data", "noise", "method")},
         }
+        lengths.append(planned.config.epochs if result is None else len(result.epochs))
         if result is not None:
             place.append(choice(result.epochs, values))
             seconds[result.path] = float(result.summary["seconds"])  # a run may stand in several cells
     cells = {place: found for place, numbers in groups.items() if (found := cell(numbers)) is not None}
-    lengths = [planned.config.epochs for planned in plan.planned]
     return Table(
         title=f"{plan.title}, {title}",
         caption=f"{_subject(plan)}, {title}, %: {choice.said_of(lengths)}; {_spread(len(plan.seeds), cells)}",

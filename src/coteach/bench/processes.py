@@ -168,7 +168,7 @@ def _work(pipe: Connection, how: tuple[Any, ...]) -> None:
     def tell(word: Any) -> None:
         nonlocal told
         now = time.monotonic()
-        if isinstance(word, Progress) and word.record is None and now - told < _PAUSE:
+        if isinstance(word, Progress) and word.record is None and not word.over and now - told < _PAUSE:
             return
         told = now
         try:

@@ -12,6 +12,7 @@ from coteach.bench.jobs import Job, answered, worth_it
 from coteach.errors import CoteachError
 from coteach.results.collection import Collection
 from coteach.results.folder import RunFolder
+from coteach.results.run import epochs_made
 
 _NONE = Collection([])
 
@@ -55,8 +56,8 @@ def standings(jobs: Sequence[Job], out: Path, published: Collection = _NONE) -> 
     answers = answered(jobs, published)
     for job in jobs:
         if job.name in answers:
-            seconds = float(answers[job.name].summary["seconds"])
-            found.append(Standing(job, State.DONE, job.config.epochs, seconds))
+            answer = answers[job.name]
+            found.append(Standing(job, State.DONE, len(answer.epochs), float(answer.summary["seconds"])))
             continue
         folder = RunFolder(out / job.name)
         if not folder.path.exists():
@@ -64,7 +65,8 @@ def standings(jobs: Sequence[Job], out: Path, published: Collection = _NONE) -> 
             folder = next((other for other, how in same if job.precision in ("auto", how)), folder)
         state = state_of(folder)
         if state is State.DONE:
-            found.append(Standing(job, state, job.config.epochs, float(folder.summary()["seconds"])))
+            summary = folder.summary()
+            found.append(Standing(job, state, epochs_made(job.config, summary), float(summary["seconds"])))
         else:
             found.append(Standing(job, state, _finished_epochs(folder), None))
     kept = worth_it(jobs, {standing.job.name for standing in found if standing.state is State.DONE})
@@ -103,7 +105,7 @@ def seconds_left(found: Sequence[Standing]) -> tuple[float, list[str]]:
     speeds: dict[tuple[str, ...], list[float]] = {}
     for standing in found:
         if standing.seconds is not None:
-            pace = standing.seconds / standing.job.config.epochs
+            pace = standing.seconds / max(standing.epochs, 1)
             for key in _kinds(standing.job):
                 speeds.setdefault(key, []).append(pace)
     total, unknown = 0.0, []

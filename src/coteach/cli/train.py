@@ -115,7 +115,7 @@ def _say(result: "Result", estimate: "Estimate | None", *, as_json: bool) -> Non
     """Print what came out."""
     from coteach.analysis.numbers import LAST_TEN, cell, label_precision, test_accuracy
 
-    counted, number_said = result.epochs, LAST_TEN.said_of([result.config.epochs])
+    counted, number_said = result.epochs, LAST_TEN.said_of([len(result.epochs)])
     kept = result.summary.get("best_epoch")
     if kept is not None:  # the model is that epoch's
         counted = [record for record in result.epochs if record.epoch == kept]

@@ -94,6 +94,7 @@ def warm_up_config(config: Config, samples: int) -> Config:
         decay_from=EPOCHS,
         idle_epochs=0,
         hold_out=held,
+        patience=0,
         correction_epochs=0,
         guard="off",
         drop_last=True,

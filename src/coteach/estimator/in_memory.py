@@ -81,7 +81,7 @@ class InMemory:
         elif self.rate is not None and "tau" in config.settings:
             config = replace(config, settings={**config.settings, "tau": self.rate})
         trainer, history, stage = self._stages(config, draw, initial, stop)
-        if len(history) < config.epochs:
+        if not trainer.over:
             said.append(
                 f"stopped as asked after epoch {len(history)} of {config.epochs}{stage}: the model works as it is"
             )
@@ -99,7 +99,7 @@ class InMemory:
         if before is not None:
             trainer = self._trainer(before, draw, initial)
             history = self._epochs(trainer, stop)
-            if len(history) < config.epochs:
+            if not trainer.over:
                 return trainer, history, " in stage one"
             taught = trainer.networks[0].state_dict()
         trainer = self._trainer(config, draw, initial, taught)
@@ -109,7 +109,7 @@ class InMemory:
         """Train until the end or the stop, and leave in the networks the weights to keep."""
         history: list[EpochRecord] = []
         try:
-            while trainer.epoch <= trainer.config.epochs and not stop.is_set():
+            while not trainer.over and not stop.is_set():
                 for _ in trainer.run_epoch():
                     if stop.is_set():
                         break

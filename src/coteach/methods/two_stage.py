@@ -15,8 +15,8 @@ class TwoStageMethod(Method):
     """Whether stage two goes on with the network of stage one; else it starts a new one."""
 
     stage_one: Literal["full", "early"] = "full"
-    """Stage one: the whole Standard run of the same seeds, or one that held out a tenth of the noisy data and
-    kept its best epoch."""
+    """Stage one: the whole Standard run of the same seeds, or one that held out a tenth of the noisy data, kept its
+    best epoch, and stopped when 20 more were no better."""
 
     def learn_from(self, probabilities: Tensor, labels: Tensor) -> None:
         """Take in what stage one's network says of every training sample, and the label that was given."""

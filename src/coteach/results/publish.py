@@ -6,7 +6,7 @@ from typing import Any
 
 from coteach.config import Config
 from coteach.errors import DataError, SettingError, StorageError
-from coteach.results.run import Result
+from coteach.results.run import Result, epochs_made
 from coteach.storage import write_over
 from coteach.training.loop import EpochRecord
 
@@ -40,14 +40,15 @@ def read_published(path: Path) -> Result:
         config, summary, measured = Config.from_dict(content["config"]), content["summary"], content["epochs"]
         if not summary["seconds"] >= 0 or not isinstance(summary["environment"]["device"], str):
             raise ValueError("its summary is damaged")
+        made = epochs_made(config, summary)
         for name, values in measured.items():
-            if len(values) != config.epochs:
-                raise ValueError(f"its {name} has {len(values)} of {config.epochs} epochs")
+            if len(values) != made:
+                raise ValueError(f"its {name} has {len(values)} of {made} epochs")
         records = [
             EpochRecord(
                 epoch, **{name: tuple(measured[name][epoch - 1]) if name in measured else () for name in _MEASURES}
             )
-            for epoch in range(1, config.epochs + 1)
+            for epoch in range(1, made + 1)
         ]
         if not all(0 <= share <= 1 for record in records for name in _SHARES for share in getattr(record, name)):
             raise ValueError("it has a share that is not between 0 and 1")

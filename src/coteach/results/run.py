@@ -68,9 +68,15 @@ def read_result(path: Path | str, *, weights: bool = True) -> Result:
     if not folder.done:
         raise DataError(f"{path} holds no finished run: run it to its end first")
     config, epochs = folder.config(), folder.epochs()
-    if len(epochs) != config.epochs or (weights and not folder.weights_file.exists()):
+    summary = folder.summary()
+    if len(epochs) != epochs_made(config, summary) or (weights and not folder.weights_file.exists()):
         raise DataError(f"{path} has lost a part of its finished run: delete the folder and run again")
-    return Result(config, path, epochs, folder.summary(), already_done=True)
+    return Result(config, path, epochs, summary, already_done=True)
+
+
+def epochs_made(config: Config, summary: Mapping[str, Any]) -> int:
+    """How many epochs a finished run has: those of its config, unless it was one to stop earlier."""
+    return int(summary["epochs"]) if config.patience else config.epochs
 
 
 def whole(config: Config, device: torch.device, network: Network | None = None) -> Config:
@@ -213,7 +219,7 @@ class Runner:
             folder.write_evidence(trainer.ledger)
         known = trainer.config.noise != "none" or trainer.config.inputs.data_sha256 is None
         summary = {
-            "epochs": trainer.config.epochs,
+            "epochs": len(saver.epochs),
             "seconds": round(saver.seconds, 3),
             "noise_rate": draw.rate if known else None,
             "noise_matrix": draw.realised.tolist() if known else None,
@@ -252,7 +258,7 @@ class Runner:
                     )
 
             steps = trainer.steps_per_epoch
-            while trainer.epoch <= config.epochs:
+            while not trainer.over:
                 for _ in trainer.run_epoch():
                     self.on_progress(Progress(config, trainer.epoch, trainer.steps_done, steps))
                     pause()
@@ -264,8 +270,10 @@ class Runner:
                 saver.epochs.append(record)
                 folder.append(record)
                 self.on_progress(Progress(config, record.epoch, steps, steps, record))
-                if trainer.epoch <= config.epochs:
+                if not trainer.over:
                     pause()
+            if trainer.epoch <= config.epochs:
+                self.on_progress(Progress(config, trainer.epoch, 0, steps, over=True))
             return stop.is_set()
 
 

@@ -121,6 +121,13 @@ class Trainer:
         limit = self.config.max_steps
         return min(len(self.batches), limit) if limit else len(self.batches)
 
+    @property
+    def over(self) -> bool:
+        """Whether all epochs are made, or the samples held out have shown for long enough that more are no use."""
+        no_better = self.epoch - 1 - self.best["epoch"]
+        given_up = self.held_out is not None and 0 < self.config.patience <= no_better
+        return self.epoch > self.config.epochs or given_up
+
     def run_epoch(self) -> Iterator[None]:
         """Train for what is left of the current epoch. After each step it yields: then the state may be saved."""
         if self.epoch <= self.config.idle_epochs:

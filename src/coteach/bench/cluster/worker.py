@@ -107,7 +107,7 @@ class _Teller:
             return
         if word.record is not None:
             self._measured = word
-        last = word.record is not None and word.epoch == word.config.epochs
+        last = word.over or (word.record is not None and word.epoch == word.config.epochs)
         if last or time.monotonic() - self._told >= _PAUSE:
             self._told = time.monotonic()
             if self._measured is not None and self._measured is not word:
