@@ -169,8 +169,8 @@ def test_a_printed_number_is_found_by_value_not_by_place(tmp_path):
 
 def test_a_printed_number_of_a_method_stands_beside_every_value_of_a_sweep():
     stage_one = read_grid("assumptions").tables[0].printed_cells()
-    assert len(stage_one) == 8
-    for setting in ("full", "early"):
+    assert len(stage_one) == 12
+    for setting in ("full", "early", "none"):
         assert stage_one["pair-45, f-correction", f"stage_one = {setting}"].percent() == "0.24 ± 0.03"
 
 

@@ -268,6 +268,25 @@ def test_stage_one_is_the_standard_run_of_the_same_seeds():
     assert stage_one_of(standard) is None
 
 
+def test_without_a_stage_one_the_matrix_is_the_one_of_the_noise(quick, tmp_path):
+    for method, near in (("f-correction", 1e-7), ("s-model", 1e-6)):
+        config = quick(method=method, stage_one="none")
+        assert stage_one_of(config) is None
+        draw = draw_labels(config, load("digits"))
+        trainer = make_trainer(config, load("digits"), draw, device=torch.device("cpu"))
+        assert trainer.method.believed().detach().numpy() == pytest.approx(pair(10, 0.45), abs=near)
+        assert len(run(config, tmp_path / method).epochs) == config.epochs
+        assert [path.name for path in (tmp_path / method).iterdir()] == [config.name]
+    with pytest.raises(SettingError, match="no noise is put on these labels"):
+        run(recipe("digits", method="f-correction", stage_one="none"), tmp_path)
+
+
+def test_a_method_that_cannot_be_told_says_so(quick, tmp_path, monkeypatch):
+    monkeypatch.delattr(FCorrection, "be_told")
+    with pytest.raises(SettingError, match="f-correction cannot be told how labels go wrong: give stage_one full or"):
+        run(quick(method="f-correction", stage_one="none"), tmp_path)
+
+
 def test_what_a_method_believes_must_be_a_matrix(quick, tmp_path, monkeypatch):
     monkeypatch.setattr(FCorrection, "believed", lambda self: [0.5, 0.5])
     with pytest.raises(SettingError, match=r"FCorrection.believed\(\) must return a matrix"):

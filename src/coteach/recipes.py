@@ -130,7 +130,7 @@ def _check_names(changes: Mapping[str, Any], method: str, network: str) -> None:
 def stage_one_of(config: Config) -> Config | None:
     """The Standard run that a two-stage method starts with; None for the other methods."""
     kind = config.settings.get("stage_one")
-    if kind is None:
+    if kind in (None, "none"):
         return None
     standard = replace(config, method="standard", settings={})
     return replace(standard, hold_out=0.1, patience=_PATIENCE) if kind == "early" else standard

@@ -32,6 +32,10 @@ class FCorrection(TwoStageMethod):
         """T[i] is what the network says of the sample that it is surest is of class i."""
         self.transition.copy_(anchor_rows(probabilities, filter_outliers=self.filter_outliers))
 
+    def be_told(self, transition: Tensor) -> None:
+        """T is the matrix itself."""
+        self.transition.copy_(transition)
+
     def believed(self) -> Tensor:
         """What stage one said."""
         return self.transition

@@ -28,6 +28,10 @@ class SModel(TwoStageMethod):
         share = counts / counts.sum(1, keepdim=True).clamp(min=1)
         self.noise.data.copy_((share + 1e-8).log())
 
+    def be_told(self, transition: Tensor) -> None:
+        """Start the noise layer as the matrix."""
+        self.noise.data.copy_((transition + 1e-8).log())
+
     def believed(self) -> Tensor:
         """What the noise layer has come to."""
         return self.noise.softmax(1)
