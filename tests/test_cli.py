@@ -325,6 +325,12 @@ def test_an_unknown_flag_gets_a_suggestion(cli):
     assert "Traceback" not in process.stderr
 
 
+def test_a_choice_is_one_of_those_that_help_shows(cli):
+    process = cli("train", "--data", "digits", "--method", "f-correction", "--stage-one", "None")  # it is not `none`
+    assert process.returncode == 2
+    assert "('full', 'early', 'none')" in " ".join(process.stderr.replace("│", "").split())
+
+
 def test_a_folder_that_may_not_be_written(cli, tmp_path):
     if os.geteuid() == 0:
         pytest.skip("root may write anywhere")

@@ -278,7 +278,7 @@ def test_without_a_stage_one_the_matrix_is_the_one_of_the_noise(quick, tmp_path)
         assert len(run(config, tmp_path / method).epochs) == config.epochs
         assert [path.name for path in (tmp_path / method).iterdir()] == [config.name]
     with pytest.raises(SettingError, match="no noise is put on these labels"):
-        run(recipe("digits", method="f-correction", stage_one="none"), tmp_path)
+        recipe("digits", method="f-correction", stage_one="none")
 
 
 def test_a_method_that_cannot_be_told_says_so(quick, tmp_path, monkeypatch):
@@ -398,3 +398,14 @@ def test_patience_needs_something_to_wait_for():
         recipe("digits", noise="symmetric", rate=0.5, patience=4)
     without = recipe("digits", noise="symmetric", rate=0.5, hold_out=0.2)
     assert replace(without, patience=0).name == without.name != replace(without, patience=4).name
+
+
+def test_a_share_too_small_to_hold_out_is_refused(quick, tmp_path):
+    with pytest.raises(DataError, match=r"hold_out 0.0003 of 1437 samples is none of them: raise it"):
+        run(quick(hold_out=0.0003), tmp_path)
+
+
+def test_epochs_that_only_evaluate_try_no_patience(quick, tmp_path):
+    result = run(quick(method="standard", epochs=6, idle_epochs=3, hold_out=0.2, patience=2), tmp_path)
+    assert len(result.epochs) > 4
+    assert result.epochs[3].train_loss

@@ -101,6 +101,10 @@ def recipe(
     _check_names(changes, method, str(values["network"]))
     own = {key: field.default for key, field in settings.items()}
     own |= checked({key: value for key, value in values.items() if key in settings}, settings, method)
+    if kind == "none" and own.get("stage_one") == "none":
+        raise SettingError(
+            "stage_one none takes the matrix of the noise, and no noise is put on these labels: give full or early"
+        )
     return Config(
         **{
             "data": label,

@@ -16,7 +16,8 @@ class Part:
     """A grid, or a part of one."""
 
     grid: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GRID")]
-    """A grid that comes with coteach (paper, digits, smoke, mnist, cifar10, cifar100, assumptions), or a TOML file."""
+    """A grid that comes with coteach (paper, mnist, cifar10, cifar100, digits, smoke, assumptions, f-correction,
+    stage-one), or a TOML file."""
     only: tuple[str, ...] = ()
     """Only these tables, data, noises and methods, such as --only mnist pair-45 co-teaching."""
     seeds: int | None = None

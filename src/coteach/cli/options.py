@@ -1,8 +1,7 @@
 """Flags made from fields: each setting of a config or a method becomes one, with its docstring as help."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, field, make_dataclass
-from typing import Annotated, Any, Literal, get_origin
+from typing import Annotated, Any, Literal, TypedDict, get_origin
 
 import tyro
 
@@ -12,36 +11,28 @@ from coteach.fields import Field
 _METAVARS = {int: "INT", float: "NUMBER", str: "TEXT"}
 
 
-def options(name: str, fields: Iterable[Field], defaults: Mapping[str, Any], required: Iterable[str] = ()) -> Any:
-    """A dataclass for tyro with one optional flag a field; a flag that was not given holds None.
+def options(name: str, fields: Iterable[Field], defaults: Mapping[str, Any]) -> Any:
+    """A dictionary type for tyro with one flag a field; a flag that was not given is not in it.
 
     `defaults` are only shown: what a missing flag means depends on the recipe.
     """
-    parts: list[Any] = []
+    flags = {}
     for item in fields:
-        must = item.name in required
         shown = defaults.get(item.name)
-        hint = "(required)" if must else f"(default: {_shown(shown)})" if shown is not None else ""
-        kind = item.type if must else item.type | None
-        metavar = _METAVARS.get(item.type)
+        hint = f"(default: {_shown(shown)})" if shown is not None else ""
+        kind, metavar = item.type, _METAVARS.get(item.type)
         if item.type is bool:
-            kind, metavar = Literal["yes", "no"] | None, "yes|no"
+            kind, metavar = Literal["yes", "no"], "yes|no"
         elif get_origin(item.type) is Literal:
             metavar = "|".join(map(str, item.type.__args__))
-        note = tyro.conf.arg(help=item.doc, help_behavior_hint=hint, metavar=metavar)
-        parts.append((item.name, Annotated[kind, note], field(default=MISSING if must else None)))
-    parts.sort(key=lambda part: part[0] not in required)
-    return make_dataclass(name, parts, frozen=True)
+        flags[item.name] = Annotated[kind, tyro.conf.arg(help=item.doc, help_behavior_hint=hint, metavar=metavar)]
+    return TypedDict(name, flags, total=False)  # type: ignore[operator]
 
 
-def given(parsed: Any, fields: Iterable[Field]) -> dict[str, Any]:
+def given(parsed: Mapping[str, Any], fields: Iterable[Field]) -> dict[str, Any]:
     """The flags that were given."""
-    values = {}
-    for item in fields:
-        value = getattr(parsed, item.name)
-        if value is not None:
-            values[item.name] = value == "yes" if item.type is bool else value
-    return values
+    switches = {item.name for item in fields if item.type is bool}
+    return {name: value == "yes" if name in switches else value for name, value in parsed.items()}
 
 
 def peek(argv: list[str], flag: str) -> str | None:

@@ -81,7 +81,7 @@ class InMemory:
         elif self.rate is not None and "tau" in config.settings:
             config = replace(config, settings={**config.settings, "tau": self.rate})
         trainer, history, stage = self._stages(config, draw, initial, stop)
-        if not trainer.over:
+        if stage or not trainer.over:
             said.append(
                 f"stopped as asked after epoch {len(history)} of {config.epochs}{stage}: the model works as it is"
             )
@@ -99,7 +99,7 @@ class InMemory:
         if before is not None:
             trainer = self._trainer(before, draw, initial)
             history = self._epochs(trainer, stop)
-            if not trainer.over:
+            if stop.is_set() or not trainer.over:
                 return trainer, history, " in stage one"
             taught = trainer.networks[0].state_dict()
         trainer = self._trainer(config, draw, initial, taught)

@@ -141,6 +141,7 @@ def build(grid: Grid, runs: Collection, choice: Choice, folder: Path, command: s
     places = _places(grid)
     results = {name: runs.find(planned[0].config) for name, planned in places.items()}
     done = [result for result in results.values() if result is not None]
+    lengths = [len(result.epochs) for result in done] or [planned[0].config.epochs for planned in places.values()]
     return GridPage(
         title=grid.title,
         lead=_lead(len(done), len(places)),
@@ -152,7 +153,7 @@ def build(grid: Grid, runs: Collection, choice: Choice, folder: Path, command: s
         environments=_environments(done),
         runs=[_run_line(planned, results[name], choice, folder) for name, planned in places.items()],
         counts={plan.title: _count(plan, runs) for plan in grid.tables},
-        number=choice.said_of([planned[0].config.epochs for planned in places.values()]),
+        number=choice.said_of(lengths),
         command=command,
     )
 

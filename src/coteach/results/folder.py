@@ -116,7 +116,7 @@ class RunFolder:
     def summary(self) -> dict[str, Any]:
         """What the run's last act wrote."""
         summary = self._read_json(self.summary_file)
-        for key in ("seconds", "environment"):
+        for key in ("epochs", "seconds", "environment"):
             if key not in summary:
                 raise DataError(f"{self.summary_file} is damaged (it has no {key}): delete the folder and run again")
         return summary

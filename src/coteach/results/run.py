@@ -76,7 +76,8 @@ def read_result(path: Path | str, *, weights: bool = True) -> Result:
 
 def epochs_made(config: Config, summary: Mapping[str, Any]) -> int:
     """How many epochs a finished run has: those of its config, unless it was one to stop earlier."""
-    return int(summary["epochs"]) if config.patience else config.epochs
+    made: int = summary["epochs"] if config.patience else config.epochs
+    return made
 
 
 def whole(config: Config, device: torch.device, network: Network | None = None) -> Config:

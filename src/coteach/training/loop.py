@@ -124,7 +124,7 @@ class Trainer:
     @property
     def over(self) -> bool:
         """Whether all epochs are made, or the samples held out have shown for long enough that more are no use."""
-        no_better = self.epoch - 1 - self.best["epoch"]
+        no_better = self.epoch - 1 - max(self.best["epoch"], self.config.idle_epochs)
         given_up = self.held_out is not None and 0 < self.config.patience <= no_better
         return self.epoch > self.config.epochs or given_up
 

@@ -105,10 +105,10 @@ def make_trainer(
         every = TestSet(train, draw.noisy, device=device)
         method.to(device).learn_from(_probabilities(teacher, every), every.y)
     elif isinstance(method, TwoStageMethod) and method.stage_one == "none":
-        if config.noise == "none":
-            raise SettingError("stage_one none takes the matrix of the noise, and no noise is put on these labels")
         method.to(device).be_told(torch.tensor(draw.matrix, dtype=torch.float32, device=device))
     held = held_out_rows(config, len(draw.noisy)) if rows is None else np.empty(0, np.int64)
+    if config.hold_out and rows is None and not len(held):
+        raise DataError(f"hold_out {config.hold_out:g} of {len(draw.noisy)} samples is none of them: raise it")
     truth_known = config.noise != "none"  # labels as given may be wrong, nobody knows which
     batches = Batches(
         train,
