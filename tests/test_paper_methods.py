@@ -401,7 +401,7 @@ def test_patience_needs_something_to_wait_for():
 
 
 def test_a_share_too_small_to_hold_out_is_refused(quick, tmp_path):
-    with pytest.raises(DataError, match=r"hold_out 0.0003 of 1437 samples is none of them: raise it"):
+    with pytest.raises(SettingError, match=r"hold_out 0.0003 of 1437 samples is none of them: raise it"):
         run(quick(hold_out=0.0003), tmp_path)
 
 
@@ -409,3 +409,36 @@ def test_epochs_that_only_evaluate_try_no_patience(quick, tmp_path):
     result = run(quick(method="standard", epochs=6, idle_epochs=3, hold_out=0.2, patience=2), tmp_path)
     assert len(result.epochs) > 4
     assert result.epochs[3].train_loss
+
+
+@pytest.mark.parametrize("method", ["co-teaching", "mentornet"])
+def test_held_out_samples_of_large_loss_are_taken_for_wrong(method):
+    """A network that is sure of the right classes is better than one that is sure of nothing, if a third is wrong."""
+    right = torch.tensor([0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1])
+    given = right.clone()
+    given[::3] = (right[::3] + 1) % C
+    sure, unsure = 20.0 * torch.eye(C)[right], 1.0 * torch.eye(C)[right]
+    told = catalogue.load(method)(C, tau=4 / 12)
+    assert told.held_out_loss(sure, given) < 1e-6 < told.held_out_loss(unsure, given)
+    p = math.e / (math.e + C - 1)
+    assert told.held_out_loss(unsure, given).item() == pytest.approx(-math.log(p))
+    believes = catalogue.load("standard")(C)
+    assert believes.held_out_loss(sure, given) > believes.held_out_loss(unsure, given)
+
+
+@pytest.mark.parametrize("method", ["s-model", "f-correction"])
+def test_held_out_labels_are_judged_through_the_noise(method):
+    q = torch.tensor(pair(C, 0.4), dtype=torch.float32)
+    told = catalogue.load(method)(C)
+    told.be_told(q)
+    right = torch.arange(C).repeat(5)
+    given = torch.cat([right[:15], (right[15:] + 1) % C])  # two in five are the next class
+    loss = told.held_out_loss(30 * torch.eye(C)[right], given)
+    assert loss.item() == pytest.approx(-(0.6 * math.log(0.6) + 0.4 * math.log(0.4)), abs=1e-4)
+
+
+def test_the_epoch_kept_is_not_one_that_selects_nothing_yet(tmp_path):
+    """By the plain loss on noisy labels it would be one before R(T) has come down."""
+    config = recipe("digits", noise="symmetric", rate=0.5, noise_seed=1, hold_out=0.1, epochs=30)
+    result = run(config, tmp_path)
+    assert result.summary["best_epoch"] >= 10

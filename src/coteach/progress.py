@@ -59,7 +59,8 @@ class RunProgress:
         """Take in one step of a run."""
         if now.over:
             self.end(now.config.name)
-            self.message(f"{self._title(now)}  ended after {now.epoch - 1} epochs")
+            why = f", {now.config.patience} of them no better" if now.config.patience else ""
+            self.message(f"{self._title(now)}  ended after {now.epoch - 1} epochs{why}")
             return
         if self._bars:
             self._show(self._bars, now)

@@ -82,7 +82,7 @@ def recipe(
     values: dict[str, Any] = {"network": default_network(about.shape, about.kind)} | RECIPES[name]
     if name in _AFTER_WARM_UP and values["network"] == "paper-cnn" and not _gpu():
         values["network"] = "small-cnn"
-    if name in _AFTER_WARM_UP and samples is not None and samples < 4 * 128:
+    if name in ("small", *_AFTER_WARM_UP) and samples is not None and samples < 4 * 128:
         values["batch_size"] = max(2, samples // 4)
     if label == "cifar100" and name in ("paper", "authors"):
         values["decay_from"] = 100

@@ -3,10 +3,11 @@
 import contextlib
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from coteach.bench.jobs import Job, answered, worth_it
 from coteach.errors import CoteachError
@@ -36,6 +37,8 @@ class Standing:
     """How many it has finished."""
     seconds: float | None
     """How long it took, if it is done."""
+    device: str | None = None
+    """What it was made on, if it is done."""
 
 
 def state_of(folder: RunFolder) -> State:
@@ -57,7 +60,7 @@ def standings(jobs: Sequence[Job], out: Path, published: Collection = _NONE) -> 
     for job in jobs:
         if job.name in answers:
             answer = answers[job.name]
-            found.append(Standing(job, State.DONE, len(answer.epochs), float(answer.summary["seconds"])))
+            found.append(_done(job, len(answer.epochs), answer.summary))
             continue
         folder = RunFolder(out / job.name)
         if not folder.path.exists():
@@ -66,11 +69,15 @@ def standings(jobs: Sequence[Job], out: Path, published: Collection = _NONE) -> 
         state = state_of(folder)
         if state is State.DONE:
             summary = folder.summary()
-            found.append(Standing(job, state, epochs_made(job.config, summary), float(summary["seconds"])))
+            found.append(_done(job, epochs_made(job.config, summary), summary))
         else:
             found.append(Standing(job, state, _finished_epochs(folder), None))
     kept = worth_it(jobs, {standing.job.name for standing in found if standing.state is State.DONE})
     return [standing for standing in found if standing.job in kept]
+
+
+def _done(job: Job, epochs: int, summary: Mapping[str, Any]) -> Standing:
+    return Standing(job, State.DONE, epochs, float(summary["seconds"]), str(summary["environment"].get("device")))
 
 
 def _by_experiment(out: Path) -> dict[str, list[tuple[RunFolder, str]]]:

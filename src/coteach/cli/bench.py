@@ -242,7 +242,8 @@ def _status(argv: list[str]) -> int:
             print(f"failed   {each.job.name}  {ask.out / each.job.name / 'failure.log'}")
     if number[State.DONE] < len(found):
         most = "at most " if any(each.job.config.patience for each in found if each.state is not State.DONE) else ""
-        parts = [f"{most}{duration(left)}, one at a time"] if left else []
+        speed = " and ".join(sorted({each.device for each in found if each.device}))
+        parts = [f"{most}{duration(left)}, one at a time, by the runs made on {speed}"] if left else []
         parts += [f"unknown for {data} until a run of it is done" for data in unknown]
         print("time left: " + "; ".join(parts))
     return 0

@@ -10,6 +10,7 @@ from coteach.batches import Batch
 from coteach.errors import TrainingError
 from coteach.fields import checked
 from coteach.methods.catalogue import name_of, settings_of
+from coteach.methods.selection import per_sample_loss
 
 
 class Step(NamedTuple):
@@ -67,3 +68,11 @@ class Method(nn.Module):
     def step(self, logits: Sequence[Tensor], batch: Batch, epoch: Tensor) -> Step:
         """Losses and picks for one batch, from each network's logits; `epoch` is T, counted from 1."""
         raise TypeError(f"{type(self).__name__} has no step()")
+
+    def held_out_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """One number for what a network says of samples that it has not learned, by their labels as given.
+
+        The epoch where it is lowest is the one to keep. A method whose networks are not to say what the labels say
+        must take that into account.
+        """
+        return per_sample_loss(logits, labels).mean()

@@ -40,10 +40,16 @@ class FCorrection(TwoStageMethod):
         """What stage one said."""
         return self.transition
 
+    def held_out_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Through the matrix, for p alone is not to say what the labels say."""
+        return noisy_label_loss(logits, self._log_transition(), labels)
+
+    def _log_transition(self) -> Tensor:
+        return (self.transition.T if self.transposed else self.transition).clamp(min=1e-12).log()
+
     def step(self, logits: Sequence[Tensor], batch: Batch, epoch: Tensor) -> Step:
         """-log (p @ T)[label]; the prediction is p."""
-        transition = self.transition.T if self.transposed else self.transition
-        loss = noisy_label_loss(logits[0], transition.clamp(min=1e-12).log(), batch.y)
+        loss = noisy_label_loss(logits[0], self._log_transition(), batch.y)
         return Step(losses=(loss,), picked=(everything(batch.y),))
 
 

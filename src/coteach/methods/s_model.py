@@ -36,6 +36,10 @@ class SModel(TwoStageMethod):
         """What the noise layer has come to."""
         return self.noise.softmax(1)
 
+    def held_out_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Through the noise layer, for p alone is not to say what the labels say."""
+        return noisy_label_loss(logits, self.noise.log_softmax(1), labels)
+
     def step(self, logits: Sequence[Tensor], batch: Batch, epoch: Tensor) -> Step:
         """-log (p @ softmax(W))[label]; the prediction is p alone."""
         loss = noisy_label_loss(logits[0], self.noise.log_softmax(1), batch.y)

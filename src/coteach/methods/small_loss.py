@@ -1,5 +1,6 @@
 """What the methods share that learn from the samples of small loss: how many they keep, R(T)."""
 
+import math
 from typing import Literal
 
 from torch import Tensor
@@ -12,6 +13,7 @@ from coteach.methods.selection import (
     keep_count,
     keep_share,
     mean_over,
+    per_sample_loss,
     small_loss,
     small_loss_within,
 )
@@ -55,6 +57,11 @@ class SmallLossMethod(Method):
         if self.balanced:
             return small_loss_within(losses, labels, share, up=up)
         return small_loss(losses, keep_count(share, len(losses), up=up))
+
+    def held_out_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Over the share 1 - tau of smallest loss: the others are taken for wrong: there a good network disagrees."""
+        losses = per_sample_loss(logits, labels)
+        return losses.sort().values[: max(math.ceil((1 - self.tau) * len(losses)), 1)].mean()
 
     def mean(self, losses: Tensor, picked: Tensor) -> Tensor:
         """The loss of a network over the samples picked for it."""

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from coteach.batches import Batch, Batches, TestSet
@@ -36,7 +35,7 @@ class EpochRecord:
     picked: tuple[float, ...]
     """Share of the samples that the network picked."""
     held_out_loss: tuple[float, ...] = ()
-    """Mean cross entropy on held-out samples with their noisy labels; empty where none are held out."""
+    """The method's loss on held-out samples with their noisy labels; empty where none are held out."""
 
 
 class Verdict(NamedTuple):
@@ -235,11 +234,9 @@ class Trainer:
         if self.held_out is None:
             return ()
         self.networks.eval()
-        total = torch.zeros(len(self.networks), dtype=torch.float64, device=self.device)
-        for x, y in self.held_out:
-            scores = self.arithmetic.logits(x)
-            total += torch.stack([F.cross_entropy(z, y, reduction="sum").double() for z in scores])
-        return tuple((total / len(self.held_out)).tolist())
+        answers, labels = zip(*((torch.stack(self.arithmetic.logits(x)), y) for x, y in self.held_out), strict=True)
+        known = torch.cat(labels)
+        return tuple(self.method.held_out_loss(z.double(), known).item() for z in torch.cat(answers, 1))
 
     @torch.no_grad()
     def log_probabilities(self, samples: TestSet) -> Tensor:

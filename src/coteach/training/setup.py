@@ -108,7 +108,7 @@ def make_trainer(
         method.to(device).be_told(torch.tensor(draw.matrix, dtype=torch.float32, device=device))
     held = held_out_rows(config, len(draw.noisy)) if rows is None else np.empty(0, np.int64)
     if config.hold_out and rows is None and not len(held):
-        raise DataError(f"hold_out {config.hold_out:g} of {len(draw.noisy)} samples is none of them: raise it")
+        raise SettingError(f"hold_out {config.hold_out:g} of {len(draw.noisy)} samples is none of them: raise it")
     truth_known = config.noise != "none"  # labels as given may be wrong, nobody knows which
     batches = Batches(
         train,
