@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from coteach.config import Config, config_fields
+from coteach.data import Dataset
 from coteach.errors import SettingError
 from coteach.recipes import recipe
 
@@ -110,3 +111,10 @@ def test_a_rate_that_is_no_number_is_called_a_rate():
     for rate in (float("nan"), float("inf")):
         with pytest.raises(SettingError, match=f"rate is {rate}: give a share"):
             recipe("digits", noise="pair", rate=rate)
+
+
+@pytest.mark.parametrize("noise", [{}, {"noise": "pair", "rate": 0.2}])
+def test_small_data_of_ones_own_get_batches_that_fit(noise):
+    few = Dataset.checked("few", np.zeros((100, 2), np.float32), np.arange(100) % 4)
+    assert recipe(few, **noise).batch_size == 25
+    assert recipe(few, **noise, batch_size=10).batch_size == 10

@@ -59,7 +59,7 @@ class RunProgress:
         """Take in one step of a run."""
         if now.over:
             self.end(now.config.name)
-            why = f", {now.config.patience} of them no better" if now.config.patience else ""
+            why = f", the last {now.config.patience} no better" if now.config.patience else ""
             self.message(f"{self._title(now)}  ended after {now.epoch - 1} epochs{why}")
             return
         if self._bars:
