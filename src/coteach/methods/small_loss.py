@@ -59,7 +59,7 @@ class SmallLossMethod(Method):
         return small_loss(losses, keep_count(share, len(losses), up=up))
 
     def held_out_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Over the share 1 - tau of smallest loss: the others are taken for wrong: there a good network disagrees."""
+        """Over the share 1 - tau of smallest loss: a good network disagrees with the others, which are wrong."""
         losses = per_sample_loss(logits, labels)
         return losses.sort().values[: max(math.ceil((1 - self.tau) * len(losses)), 1)].mean()
 
