@@ -22,6 +22,7 @@ from torch import nn
 import coteach
 from coteach.errors import SettingError, TrainingError
 from coteach.estimator import NoisyLabelClassifier
+from coteach.estimator.in_memory import InMemory
 from coteach.methods import catalogue
 
 PAGE = Path(__file__).parents[1] / "docs" / "estimator.md"
@@ -388,6 +389,20 @@ def test_ctrl_c_in_the_first_of_two_stages(blobs, pressed):
     with pytest.warns(UserWarning, match="stopped as asked after epoch 1 of 2 in stage one"):
         model = quick("f-correction", module=pressed(5)).fit(*blobs)
     assert model.predict(blobs[0]).shape == (12,)
+
+
+def test_ctrl_c_between_two_stages_leaves_the_network_of_the_first(blobs, pressed, monkeypatch):
+    trained = InMemory._epochs
+
+    def then_stopped(self, trainer, stop):
+        history = trained(self, trainer, stop)
+        stop.set()
+        return history
+
+    monkeypatch.setattr(InMemory, "_epochs", then_stopped)
+    with pytest.warns(UserWarning, match="stopped as asked after epoch 2 of 2 in stage one"):
+        model = quick("f-correction", module=pressed()).fit(*blobs)
+    assert len(model.history_) == 2
 
 
 # What it refuses

@@ -400,9 +400,10 @@ def test_patience_needs_something_to_wait_for():
     assert replace(without, patience=0).name == without.name != replace(without, patience=4).name
 
 
-def test_a_share_too_small_to_hold_out_is_refused(quick, tmp_path):
-    with pytest.raises(SettingError, match=r"hold_out 0.0003 of 1437 samples is none of them: raise it"):
-        run(quick(hold_out=0.0003), tmp_path)
+@pytest.mark.parametrize(("share", "said"), [(0.0003, "none of them: raise it"), (0.9999, "all of them: lower it")])
+def test_a_share_that_holds_out_nothing_or_everything_is_refused(quick, tmp_path, share, said):
+    with pytest.raises(SettingError, match=f"hold_out {share} of 1437 samples is {said}"):
+        run(quick(hold_out=share), tmp_path)
 
 
 def test_epochs_that_only_evaluate_try_no_patience(quick, tmp_path):

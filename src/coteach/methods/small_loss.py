@@ -1,8 +1,8 @@
 """What the methods share that learn from the samples of small loss: how many they keep, R(T)."""
 
-import math
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from coteach.errors import SettingError
@@ -61,7 +61,8 @@ class SmallLossMethod(Method):
     def held_out_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Over the share 1 - tau of smallest loss: a good network disagrees with the others, which are wrong."""
         losses = per_sample_loss(logits, labels)
-        return losses.sort().values[: max(math.ceil((1 - self.tau) * len(losses)), 1)].mean()
+        share = torch.tensor(1 - self.tau, dtype=torch.float64, device=losses.device)
+        return mean_over(losses, small_loss(losses, keep_count(share, len(losses))))
 
     def mean(self, losses: Tensor, picked: Tensor) -> Tensor:
         """The loss of a network over the samples picked for it."""

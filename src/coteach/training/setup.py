@@ -107,8 +107,9 @@ def make_trainer(
     elif isinstance(method, TwoStageMethod) and method.stage_one == "none":
         method.to(device).be_told(torch.tensor(draw.matrix, dtype=torch.float32, device=device))
     held = held_out_rows(config, len(draw.noisy)) if rows is None else np.empty(0, np.int64)
-    if config.hold_out and rows is None and not len(held):
-        raise SettingError(f"hold_out {config.hold_out:g} of {len(draw.noisy)} samples is none of them: raise it")
+    if config.hold_out and rows is None and not 0 < len(held) < len(draw.noisy):
+        many, mend = ("all", "lower") if len(held) else ("none", "raise")
+        raise SettingError(f"hold_out {config.hold_out:g} of {len(draw.noisy)} samples is {many} of them: {mend} it")
     truth_known = config.noise != "none"  # labels as given may be wrong, nobody knows which
     batches = Batches(
         train,
