@@ -289,7 +289,7 @@ def test_processes_make_the_same_bits_and_survive_a_kill(jobs, tmp_path):
             os.kill(process.pid, signal.SIGKILL if killed else signal.SIGCONT)
 
     listener = Listener(kill, said.append, lambda job, failure: ended.append((job.name, failure)))
-    run_in_processes(jobs, Runner(tmp_path / "many", "cpu", 1, checkpoint_every=0), listener, workers=2)
+    run_in_processes(jobs, Runner(tmp_path / "many", "cpu", 1, checkpoint_every=0, sharing=2), listener, workers=2)
     assert sorted(ended) == sorted((job.name, None) for job in jobs)
     assert any("was killed by SIGKILL; another goes on with it" in line for line in said)
     assert any("going on in epoch" in line for line in said)
@@ -297,6 +297,7 @@ def test_processes_make_the_same_bits_and_survive_a_kill(jobs, tmp_path):
         here = Runner(tmp_path / "here", "cpu", 1).run(job.config)
         there = read_result(tmp_path / "many" / job.name)
         assert there.epochs == here.epochs
+        assert (here.summary["runs_on_device"], there.summary["runs_on_device"]) == (1, 2)
         assert (there.path / "weights.safetensors").read_bytes() == (here.path / "weights.safetensors").read_bytes()
 
 

@@ -57,6 +57,15 @@ def test_every_choice_of_a_number(runs, mnist):
     assert best.cells["symmetric-50", "co-teaching"].mean == pytest.approx(0.75)
 
 
+def test_a_run_that_shared_its_device_counts_for_its_share(runs, mnist):
+    found = [runs.find(planned.config) for planned in mnist.planned]
+    shared = [replace(each, summary=each.summary | {"runs_on_device": 3}) for each in found if each]
+    table = tables.tabulate(mnist, Collection(shared), "accuracy", LAST_TEN)
+    alone = tables.tabulate(mnist, runs, "accuracy", LAST_TEN)
+    assert sum(table.seconds) == pytest.approx(sum(alone.seconds) / 3)
+    assert "7 runs took 39 seconds" in table.full_caption()
+
+
 def test_only_the_mean_of_the_last_ten_epochs_is_compared_with_print(runs, mnist):
     table = tables.tabulate(mnist, runs, "accuracy", BEST)
     assert "| 71.00 ± 1.41<br>(56.52) |" in tables.markdown(table)

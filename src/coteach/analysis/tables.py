@@ -145,7 +145,7 @@ def tabulate(plan: TablePlan, runs: Collection, measure: str, choice: Choice) ->
         lengths.append(planned.config.epochs if result is None else len(result.epochs))
         if result is not None:
             place.append(choice(result.epochs, values))
-            seconds[result.path] = float(result.summary["seconds"])  # a run may stand in several cells
+            seconds[result.path] = result.device_seconds  # a run may stand in several cells
     cells = {place: found for place, numbers in groups.items() if (found := cell(numbers)) is not None}
     return Table(
         title=f"{plan.title}, {title}",

@@ -131,7 +131,8 @@ class _Hand:
             # Not forked: a fork of a process that has used torch's threads may hang.
             context = multiprocessing.get_context("spawn")
             self.pipe, theirs = context.Pipe()
-            how = self._runner.out, self._runner.device, self._runner.threads, self._runner.checkpoint_every
+            runner = self._runner
+            how = runner.out, runner.device, runner.threads, runner.checkpoint_every, runner.sharing
             self.process = context.Process(target=_work, args=(theirs, how), daemon=True)
             with _interruptions_ignored():  # which the process inherits, until it has a session of its own
                 self.process.start()
@@ -176,8 +177,9 @@ def _work(pipe: Connection, how: tuple[Any, ...]) -> None:
         except OSError:
             raise InterruptedRun("the process that gave the job is gone") from None
 
-    out, device, threads, checkpoint_every = how
-    worker = Worker(Runner(out, device, threads, checkpoint_every, on_progress=tell, on_message=tell))
+    out, device, threads, checkpoint_every, sharing = how
+    runner = Runner(out, device, threads, checkpoint_every, on_progress=tell, on_message=tell, sharing=sharing)
+    worker = Worker(runner)
     with contextlib.suppress(EOFError, OSError, KeyboardInterrupt, InterruptedRun):
         while True:
             job = pipe.recv()

@@ -13,7 +13,7 @@ from coteach.bench.jobs import Job, answered, worth_it
 from coteach.errors import CoteachError
 from coteach.results.collection import Collection
 from coteach.results.folder import RunFolder
-from coteach.results.run import epochs_made
+from coteach.results.run import device_seconds, epochs_made
 
 _NONE = Collection([])
 
@@ -77,7 +77,7 @@ def standings(jobs: Sequence[Job], out: Path, published: Collection = _NONE) -> 
 
 
 def _done(job: Job, epochs: int, summary: Mapping[str, Any]) -> Standing:
-    return Standing(job, State.DONE, epochs, float(summary["seconds"]), str(summary["environment"].get("device")))
+    return Standing(job, State.DONE, epochs, device_seconds(summary), str(summary["environment"].get("device")))
 
 
 def _by_experiment(out: Path) -> dict[str, list[tuple[RunFolder, str]]]:

@@ -149,7 +149,7 @@ def build(grid: Grid, runs: Collection, choice: Choice, folder: Path, command: s
         without=[title for title, tables in found.items() if not any(table in shown for table in tables)],
         views=list(_views(charts(grid, runs))),
         timings=_timings(done),
-        total=_span(sum(result.summary["seconds"] for result in done)),
+        total=_span(sum(result.device_seconds for result in done)),
         environments=_environments(done),
         runs=[_run_line(planned, results[name], choice, folder) for name, planned in places.items()],
         counts={plan.title: _count(plan, runs) for plan in grid.tables},
@@ -233,7 +233,7 @@ def _timings(done: list[Result]) -> list[Timing]:
     groups: dict[tuple[str, str, str], list[float]] = {}
     for result in done:
         key = (data_name(result.config.data), result.config.method, str(result.summary["environment"]["device"]))
-        groups.setdefault(key, []).append(result.summary["seconds"])
+        groups.setdefault(key, []).append(result.device_seconds)
     methods = in_order({method for _, method, _ in groups})
     ordered = sorted(groups, key=lambda key: (key[0], methods.index(key[1]), key[2]))
     return [

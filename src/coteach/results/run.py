@@ -60,6 +60,16 @@ class Result:
     already_done: bool = False
     """Whether the folder held the finished run before this call."""
 
+    @property
+    def device_seconds(self) -> float:
+        """Seconds of a device that the run took: of the time that runs spent on one side by side, its share."""
+        return device_seconds(self.summary)
+
+
+def device_seconds(summary: Mapping[str, Any]) -> float:
+    """Seconds of a device that the run of this summary took."""
+    return float(summary["seconds"]) / int(summary.get("runs_on_device", 1))
+
 
 def read_result(path: Path | str, *, weights: bool = True) -> Result:
     """The finished run in a folder; `weights` says whether its networks must be there."""
@@ -130,6 +140,8 @@ class Runner:
     """Seconds between checkpoints."""
     on_progress: Callable[[Progress], None] = lambda progress: None
     on_message: Callable[[str], None] = lambda message: None
+    sharing: int = 1
+    """How many runs at once are on the device; each says so, for it takes the longer."""
     _told: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     """What was told of the data: the runs of a grid need not repeat it."""
 
@@ -222,6 +234,7 @@ class Runner:
         summary = {
             "epochs": len(saver.epochs),
             "seconds": round(saver.seconds, 3),
+            "runs_on_device": self.sharing,
             "noise_rate": draw.rate if known else None,
             "noise_matrix": draw.realised.tolist() if known else None,
             "labels_sha256": draw.sha256,
