@@ -41,6 +41,7 @@ noises = {noises}
 methods = {methods}
 seeds = {seeds}
 [settings]
+noise_seed = 1
 epochs = {epochs}
 decay_from = 5
 max_steps = 5

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coteach.errors import DataError, SettingError
-from coteach.noise import check_matrix, corrupt, load_draw, pair, read_matrix, save_draw, symmetric
+from coteach.noise import Draw, check_matrix, corrupt, load_draw, pair, read_matrix, save_draw, symmetric
 
 rates = st.floats(0, 0.999)
 sizes = st.integers(2, 60)
@@ -44,6 +44,13 @@ def test_labels_are_drawn_from_their_own_row(n, seed, labels):
         expected = next(j for j in range(n) if u < q[label, : j + 1].sum() or j == n - 1)
         assert noisy == expected
     assert draw.rate == np.mean(draw.noisy != clean)
+
+
+def test_a_class_that_mostly_has_the_label_of_another_is_known():
+    labels = np.repeat([0, 1, 3], [5, 4, 2])  # class 2 has no samples
+    noisy = np.array([0, 0, 0, 1, 1] + [2, 2, 2, 1] + [3, 0])
+    assert Draw(noisy, labels, np.eye(4), 0).mistaken == [(1, 2)]  # two labels as often are none more often
+    assert corrupt(labels, np.eye(4)).mistaken == []
 
 
 def test_rate_zero_changes_nothing():

@@ -26,7 +26,7 @@ from coteach.noise import corrupt, save_draw, symmetric
 from coteach.recipes import recipe, saved_labels
 from coteach.results.checkpoint import Checkpoints
 from coteach.results.folder import RunFolder
-from coteach.results.run import InterruptedRun, read_result, run
+from coteach.results.run import InterruptedRun, Runner, read_result, run
 
 
 class StopAfter:
@@ -78,6 +78,15 @@ def test_ctrl_c_saves_and_the_same_call_goes_on_bit_equal(quick, tmp_path, numbe
     assert said == ["going on in epoch 2 of 3"]
     for name in ("epochs.jsonl", "weights.safetensors"):
         assert (stopped.path / name).read_bytes() == (whole.path / name).read_bytes()
+
+
+def test_classes_that_a_draw_of_the_noise_makes_another_are_named_once(quick, tmp_path):
+    said = []
+    runner = Runner(tmp_path, on_message=said.append)
+    for seed in (1, 2):
+        runner.run(quick(noise_seed=0, epochs=1, decay_from=0, seed=seed))
+    assert len(said) == 1
+    assert "3 (as 4), 5 (as 6), 8 (as 9): no method can tell which is which" in said[0]
 
 
 def test_the_callers_random_numbers_are_left_alone(quick, tmp_path):

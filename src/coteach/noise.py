@@ -82,6 +82,15 @@ class Draw:
         return share
 
     @property
+    def mistaken(self) -> list[tuple[int, int]]:
+        """The classes that have another label more often than their own, each with that label.
+
+        By the labels alone such a class is the other one, so no method can tell which is which.
+        """
+        share = self.realised
+        return [(c, int(row.argmax())) for c, row in enumerate(share) if row.max() > row[c]]
+
+    @property
     def sha256(self) -> str:
         """A hash of the noisy labels: two people with the same hash train on the same labels."""
         return hashlib.sha256(np.ascontiguousarray(self.noisy, "<i8").tobytes()).hexdigest()

@@ -151,7 +151,7 @@ def run_estimated(
     network: Network | None = None,
 ) -> tuple[Result, Prepared]:
     """The finished run of a config whose noise rate is estimated first; `rate` takes the estimate's place."""
-    runner.tell_notes(dataset)
+    runner.tell(*dataset.notes)
     with threads(runner.threads or threads_that_pay(config, dataset, network)):
         prepared = prepare(
             config,

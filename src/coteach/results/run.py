@@ -12,6 +12,7 @@ from torch import Tensor
 
 from coteach.config import Config
 from coteach.data import CATALOGUE, Dataset, load_source
+from coteach.data.notes import first_few
 from coteach.errors import DataError, SettingError
 from coteach.function_source import source_sha256
 from coteach.methods import catalogue
@@ -143,7 +144,7 @@ class Runner:
     sharing: int = 1
     """How many runs at once are on the device; each says so, for it takes the longer."""
     _told: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
-    """What was told of the data: the runs of a grid need not repeat it."""
+    """What was told: the runs of a grid need not repeat it."""
 
     def __post_init__(self) -> None:
         """Refuse a pause between checkpoints that is negative or endless."""
@@ -176,7 +177,7 @@ class Runner:
             raise DataError(f"{config.data} is not here: give run(..., dataset=...), or go to where the file is")
         dataset = dataset or load_source(config.source)
         _check_data(config, dataset)
-        self.tell_notes(dataset)
+        self.tell(*dataset.notes)
         if config.inputs.data_sha256 and config.noise == "none" and config.settings.get("tau") == 0 and not initial:
             self.on_message(
                 "tau is 0, so every label is believed: give tau, the share of wrong labels, or have it estimated by "
@@ -210,9 +211,9 @@ class Runner:
                     self._work(trainer, folder, dataset, draw, summary or {})
         return replace(read_result(folder.path), already_done=waited)
 
-    def tell_notes(self, dataset: Dataset) -> None:
-        """Say what a user should know about the data, once."""
-        for note in dataset.notes:
+    def tell(self, *notes: str) -> None:
+        """Say what a user should know about the data or the training, each note once."""
+        for note in notes:
             if note not in self._told:
                 self._told.add(note)
                 self.on_message(note)
@@ -221,6 +222,7 @@ class Runner:
         self, trainer: Trainer, folder: RunFolder, dataset: Dataset, draw: Draw, besides: Mapping[str, Any]
     ) -> None:
         """Train what is left, then write weights and summary."""
+        self.tell(*_beyond_telling(draw, dataset.class_names))
         folder.start(trainer.config, draw)
         first = _believed(trainer)
         saver = Saver(trainer, Checkpoints(folder.path), self.checkpoint_every)
@@ -277,10 +279,7 @@ class Runner:
                     self.on_progress(Progress(config, trainer.epoch, trainer.steps_done, steps))
                     pause()
                 record = trainer.finish_epoch()
-                for warning in trainer.warnings.values():
-                    if warning not in self._told:
-                        self._told.add(warning)
-                        self.on_message(warning)
+                self.tell(*trainer.warnings.values())
                 saver.epochs.append(record)
                 folder.append(record)
                 self.on_progress(Progress(config, record.epoch, steps, steps, record))
@@ -289,6 +288,17 @@ class Runner:
             if trainer.epoch <= config.epochs:
                 self.on_progress(Progress(config, trainer.epoch, 0, steps, over=True))
             return stop.is_set()
+
+
+def _beyond_telling(draw: Draw, names: Sequence[str]) -> list[str]:
+    """The line about classes that mostly have another one's label, if there are any."""
+    found = [f"{names[true]} (as {names[given]})" for true, given in draw.mistaken]
+    if not found:
+        return []
+    return [
+        f"this draw of the noise gives another one's label more often than their own to class {first_few(found)}: "
+        "no method can tell which is which; another noise_seed may be better"
+    ]
 
 
 def _check_data(config: Config, dataset: Dataset) -> None:
