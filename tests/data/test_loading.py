@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from official_formats import BATCHES, cifar_archive, cifar_files, idx_files, tiny_arrays, tiny_known
 
-import coteach
+import coteach.data.digits
 from coteach.data import CATALOGUE, NAMES, cache_folder, fetch, load, status, verify
 from coteach.data.cache import write_npz
 from coteach.errors import DataError, SettingError
@@ -42,6 +42,12 @@ def test_digits_are_the_images_of_scikit_learn_each_once():
     images = np.concatenate([dataset.x_train, dataset.x_test])[..., 0]
     original = np.rint(load_digits().images * 255 / 16).astype(np.uint8)
     assert sorted(map(bytes, images)) == sorted(map(bytes, original))
+
+
+def test_digits_come_from_scikit_learn_itself_where_their_file_lies_elsewhere(monkeypatch):
+    fingerprint = load("digits").fingerprint
+    monkeypatch.setattr(coteach.data.digits, "find_spec", lambda name: None)
+    assert load("digits").fingerprint == fingerprint
 
 
 def test_digits_are_embedded(cache):
