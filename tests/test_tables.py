@@ -59,7 +59,11 @@ def test_every_choice_of_a_number(runs, mnist):
 
 def test_a_run_that_shared_its_device_counts_for_its_share(runs, mnist):
     found = [runs.find(planned.config) for planned in mnist.planned]
-    shared = [replace(each, summary=each.summary | {"runs_on_device": 3}) for each in found if each]
+    share = [each.summary["seconds"] / 3 for each in found if each]
+    shared = [
+        replace(each, summary=each.summary | {"device_seconds": seconds})
+        for each, seconds in zip(filter(None, found), share, strict=True)
+    ]
     table = tables.tabulate(mnist, Collection(shared), "accuracy", LAST_TEN)
     alone = tables.tabulate(mnist, runs, "accuracy", LAST_TEN)
     assert sum(table.seconds) == pytest.approx(sum(alone.seconds) / 3)

@@ -9,11 +9,16 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
-from typing import Any, NamedTuple
+from multiprocessing.sharedctypes import RawValue
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coteach.bench.jobs import Failure, Job, Listener, Schedule, Worker
 from coteach.errors import SettingError
 from coteach.results.run import InterruptedRun, Progress, Runner
+
+if TYPE_CHECKING:
+    from ctypes import c_int
 
 TRIES = 3
 """Of a job whose process dies: each goes on from the last checkpoint."""
@@ -26,22 +31,28 @@ class Ended(NamedTuple):
     failure: Failure | None
 
 
-def run_in_processes(jobs: Sequence[Job], runner: Runner, listener: Listener, workers: int) -> None:
+def run_in_processes(
+    jobs: Sequence[Job], runner: Runner, listener: Listener, workers: int, *, one_device: bool = False
+) -> None:
     """Make every job in one of `workers` processes; `runner` says where and how, and its threads are for each.
 
-    A process that dies is replaced, and its job goes on from its last checkpoint. An interruption is handed on
-    once, so that every run is saved.
+    `one_device` says that they share one, so that of their time there each counts its share. A process that dies is
+    replaced, and its job goes on from its last checkpoint. An interruption is handed on once, so that every run is
+    saved.
     """
     if not 1 <= workers <= 1024:
         raise SettingError(f"workers is {workers}: give a number from 1 to 1024")
     schedule, deaths = Schedule(jobs), Counter[str]()
-    crew = [_Hand(runner) for _ in range(min(workers, len(jobs)))]
+    sharing = RawValue("i", 1)  # without a lock, which a process that is killed would keep
+    crew = [_Hand(runner, sharing) for _ in range(min(workers, len(jobs)))]
     try:
         while schedule:
             for hand in crew:
                 if hand.job is None:
                     _employ(hand, schedule, listener)
             busy: dict[Any, _Hand] = {hand.pipe: hand for hand in crew if hand.job is not None}
+            if one_device:
+                sharing.value = max(len(busy), 1)
             for pipe in wait(list(busy)) if busy else ():  # without any, the last jobs were hopeless
                 _hear(busy[pipe], schedule, listener, deaths)
     except BaseException:
@@ -119,8 +130,9 @@ def _interruptions_ignored() -> Iterator[None]:
 class _Hand:
     """A process that makes jobs, started when it gets its first."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner, sharing: "c_int") -> None:
         self._runner = runner
+        self._sharing = sharing
         self.process: Any = None
         self.pipe: Connection | None = None
         self.job: Job | None = None
@@ -132,8 +144,8 @@ class _Hand:
             context = multiprocessing.get_context("spawn")
             self.pipe, theirs = context.Pipe()
             runner = self._runner
-            how = runner.out, runner.device, runner.threads, runner.checkpoint_every, runner.sharing
-            self.process = context.Process(target=_work, args=(theirs, how), daemon=True)
+            how = runner.out, runner.device, runner.threads, runner.checkpoint_every
+            self.process = context.Process(target=_work, args=(theirs, how, self._sharing), daemon=True)
             with _interruptions_ignored():  # which the process inherits, until it has a session of its own
                 self.process.start()
             theirs.close()  # so that the pipe ends when the process does
@@ -158,8 +170,8 @@ class _Hand:
         self.process = self.pipe = self.job = None
 
 
-def _work(pipe: Connection, how: tuple[Any, ...]) -> None:
-    """What a process does: make jobs until the pipe is closed."""
+def _work(pipe: Connection, how: tuple[Path, str, int, float], sharing: "c_int") -> None:
+    """What a process does: make jobs until the pipe is closed. `sharing` says how many processes are on its device."""
     if hasattr(os, "setsid"):
         os.setsid()  # Ctrl-C in the terminal goes to the parent alone, which hands it on once
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -177,9 +189,7 @@ def _work(pipe: Connection, how: tuple[Any, ...]) -> None:
         except OSError:
             raise InterruptedRun("the process that gave the job is gone") from None
 
-    out, device, threads, checkpoint_every, sharing = how
-    runner = Runner(out, device, threads, checkpoint_every, on_progress=tell, on_message=tell, sharing=sharing)
-    worker = Worker(runner)
+    worker = Worker(Runner(*how, on_progress=tell, on_message=tell, sharing=lambda: sharing.value))
     with contextlib.suppress(EOFError, OSError, KeyboardInterrupt, InterruptedRun):
         while True:
             job = pipe.recv()

@@ -211,8 +211,8 @@ def _make(ask: Ask, jobs: "list[Job]", runner: "Runner", listener: "Listener") -
             on_gpu = choose_device(ask.device).type == "cuda"
             workers = ask.workers or (1 if on_gpu else allowed_cores())  # one run fills a GPU
             threads = ask.threads or max(allowed_cores() // max(workers, 1), 1)
-            sharing = max(min(workers, len(jobs)), 1) if on_gpu else 1  # on a CPU each has cores of its own
-            run_in_processes(jobs, replace(runner, threads=threads, sharing=sharing), listener, workers)
+            # On a CPU each has cores of its own.
+            run_in_processes(jobs, replace(runner, threads=threads), listener, workers, one_device=on_gpu)
         case "ray":
             from coteach.bench.cluster import run_on_cluster
 

@@ -68,8 +68,8 @@ class Result:
 
 
 def device_seconds(summary: Mapping[str, Any]) -> float:
-    """Seconds of a device that the run of this summary took."""
-    return float(summary["seconds"]) / int(summary.get("runs_on_device", 1))
+    """Seconds of a device that the run of this summary took; runs that do not say had it for themselves."""
+    return float(summary.get("device_seconds", summary["seconds"]))
 
 
 def read_result(path: Path | str, *, weights: bool = True) -> Result:
@@ -141,8 +141,8 @@ class Runner:
     """Seconds between checkpoints."""
     on_progress: Callable[[Progress], None] = lambda progress: None
     on_message: Callable[[str], None] = lambda message: None
-    sharing: int = 1
-    """How many runs at once are on the device; each says so, for it takes the longer."""
+    sharing: Callable[[], int] = lambda: 1
+    """How many runs are on the device now: of the time they spend there side by side, each counts its share."""
     _told: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     """What was told: the runs of a grid need not repeat it."""
 
@@ -225,7 +225,7 @@ class Runner:
         self.tell(*_beyond_telling(draw, dataset.class_names))
         folder.start(trainer.config, draw)
         first = _believed(trainer)
-        saver = Saver(trainer, Checkpoints(folder.path), self.checkpoint_every)
+        saver = Saver(trainer, Checkpoints(folder.path), self.checkpoint_every, self.sharing)
         saver.restore(self.on_message, keep_threads=self.threads == 0)
         stopped = self._train(saver, folder)
         about = Description.of(trainer.config, dataset, len(trainer.networks))
@@ -233,10 +233,11 @@ class Runner:
         if trainer.ledger is not None:
             folder.write_evidence(trainer.ledger)
         known = trainer.config.noise != "none" or trainer.config.inputs.data_sha256 is None
+        saver.count()
         summary = {
             "epochs": len(saver.epochs),
             "seconds": round(saver.seconds, 3),
-            "runs_on_device": self.sharing,
+            "device_seconds": round(saver.device_seconds, 3),
             "noise_rate": draw.rate if known else None,
             "noise_matrix": draw.realised.tolist() if known else None,
             "labels_sha256": draw.sha256,
@@ -265,6 +266,7 @@ class Runner:
         with stop_requests() as stop:
 
             def pause() -> None:
+                saver.count()
                 if stop.is_set() or saver.due:
                     saver.save()
                 if stop.is_set():

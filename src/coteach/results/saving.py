@@ -18,19 +18,27 @@ from coteach.training.loop import EpochRecord, Trainer
 class Saver:
     """Saves a trainer's state now and then, and counts the seconds of a run over all its tries."""
 
-    def __init__(self, trainer: Trainer, checkpoints: Checkpoints, every: float) -> None:
+    def __init__(
+        self, trainer: Trainer, checkpoints: Checkpoints, every: float, sharing: Callable[[], int] = lambda: 1
+    ) -> None:
         self.trainer = trainer
         self.checkpoints = checkpoints
         self.every = every
+        self.sharing = sharing
         self.epochs: list[EpochRecord] = []
         """The epochs that the trainer has finished."""
-        self._earlier = 0.0
-        self._began = self._saved = time.monotonic()
+        self.seconds = 0.0
+        """Seconds spent on the run up to the last `count`, earlier tries included."""
+        self.device_seconds = 0.0
+        """The same in seconds of a device: of the time that several runs spend on it side by side, its share."""
+        self._counted = self._saved = time.monotonic()
 
-    @property
-    def seconds(self) -> float:
-        """Seconds spent on the run, earlier tries included."""
-        return self._earlier + time.monotonic() - self._began
+    def count(self) -> None:
+        """Count the time since the last call."""
+        now = time.monotonic()
+        self.seconds += now - self._counted
+        self.device_seconds += (now - self._counted) / self.sharing()
+        self._counted = now
 
     @property
     def due(self) -> bool:
@@ -45,7 +53,8 @@ class Saver:
         if state is not None:
             self.trainer.load_state(state)
             self.epochs = [record_from(values) for values in state["epochs"]]
-            self._earlier = state["seconds"]
+            self.seconds = state["seconds"]
+            self.device_seconds = state.get("device_seconds", self.seconds)  # older checkpoints have none
             if keep_threads:
                 set_threads(state["threads"])  # sums over another number of threads round differently
             on_message(f"going on in epoch {self.trainer.epoch} of {self.trainer.config.epochs}")
@@ -53,8 +62,10 @@ class Saver:
     def save(self) -> None:
         """Write a checkpoint."""
         self.trainer.check()  # a state with NaN in it must not replace a good one
+        self.count()
         more = {
             "seconds": self.seconds,
+            "device_seconds": self.device_seconds,
             "threads": torch.get_num_threads(),
             "epochs": [dataclasses.asdict(record) for record in self.epochs],
         }
