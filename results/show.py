@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
+import explain
+
 from coteach.analysis.figures import draw
 from coteach.analysis.numbers import BEST, LAST_TEN, Measure, label_precision, over_networks, test_accuracy
 from coteach.analysis.tables import Table, markdown, tables, tabulate
@@ -29,7 +31,11 @@ def texts() -> dict[Path, str]:
     readme, page = HOME / "README.md", HOME / "docs" / "reproduction.md"
     blocks = {"verdict": verdict(accuracy), "gains": gains(accuracy, best), "curves": curves(paper)}
     blocks |= asked(paper)
-    swapped = tables(read_grid("f-correction"), all_runs(RESULTS / "f-correction"), LAST_TEN)
+    blocks |= {"between networks": explain.between_networks(paper), "memorised": explain.memorised(paper)}
+    blocks |= {"windows": explain.windows(paper)}
+    small = all_runs(RESULTS / "f-correction")
+    swapped = tables(read_grid("f-correction"), small, LAST_TEN)
+    blocks["matrices"] = explain.matrices(paper, small)
     blocks["transposed"] = markdown(swapped[0]).replace("**", "")
     stages = tables(read_grid("stage-one"), all_runs(RESULTS / "stage-one"), LAST_TEN, "accuracy")
     blocks["each stage one"] = together(stages).replace("**", "")

@@ -1,0 +1,139 @@
+"""What the runs in results/ say beyond their tables: arithmetic on what they recorded, for docs/reproduction.md."""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coteach.analysis.numbers import LAST_TEN, over_networks, test_accuracy
+from coteach.bench.grid import read_grid
+from coteach.results.collection import Collection
+from coteach.results.run import Result
+
+Matrix = NDArray[np.float64]
+WINDOWS = ((1, 10), (11, 40), (41, 160), (161, 190), (191, 200))
+
+
+def chosen_answers(noise: Matrix, believed: Matrix, rounds: int = 4000) -> Matrix:
+    """For each true class, the answer p with the smallest expected loss -log (p @ believed)[label].
+
+    It is what a network would say that cannot tell the samples of a class apart, found by expectation maximisation
+    from an even start; where two answers are as good, that start divides it between them.
+    """
+    answers = np.full_like(noise, 1 / len(noise))
+    for _ in range(rounds):
+        answers *= noise / (answers @ believed) @ believed.T
+    return answers
+
+
+def predicted_accuracy(noise: Matrix, believed: Matrix) -> float:
+    """The mean share that such a network gives to the right class."""
+    return float(np.diag(chosen_answers(noise, np.clip(believed, 1e-12, None))).mean())
+
+
+def mean_accuracy(run: Result, first: int, last: int) -> float:
+    """In percent, over epochs that trained, counted from 1."""
+    values = [over_networks(record, test_accuracy) or 0.0 for record in run.epochs if record.train_loss]
+    return 100 * statistics.fmean(values[first - 1 : last])
+
+
+def of_grid(runs: Collection, grid: str, title: str = "", **settings: object) -> list[Result]:
+    """The runs that are there of a grid, or of its table of this title, with these values of settings."""
+    plans = [plan for plan in read_grid(grid).tables if title in ("", plan.title)]
+    wanted = {planned.config.name: planned.config for plan in plans for planned in plan.planned}.values()
+    found = [runs.find(config) for config in wanted if settings.items() <= config.to_dict().items()]
+    return [run for run in found if run is not None]
+
+
+def matrices(paper: Collection, small: Collection) -> str:
+    """F-correction on MNIST pair-45: what its matrix alone predicts, beside what was measured."""
+    lines = [
+        "| network | stage one | matrix | predicted | epochs 1 to 10 | last ten |",
+        "|---|---|---|---:|---:|---:|",
+    ]
+    asked = {"method": "f-correction", "noise": "pair"}
+    rows = []
+    for run in (*of_grid(paper, "assumptions", **asked), *of_grid(small, "f-correction", **asked)):
+        config = run.config
+        matrix = np.array(run.summary["matrix_of_stage_one"])
+        turned = bool(config.settings["transposed"])
+        predicted = predicted_accuracy(np.array(run.summary["noise_matrix"]), matrix.T if turned else matrix)
+        seed = "" if config.network == "paper-cnn" else f", seed {config.init_seed}"
+        what = [config.network + seed, str(config.settings["stage_one"]), "transposed" if turned else "as it is"]
+        last = 100 * (LAST_TEN(run.epochs, test_accuracy) or 0.0)
+        rows.append((100 * predicted, what, mean_accuracy(run, 1, 10), last))
+    for predicted, what, first, last in sorted(rows):
+        lines.append(f"| {' | '.join(what)} | {predicted:.1f} | {first:.1f} | {last:.1f} |")
+    return "\n".join(lines) + "\n"
+
+
+def swapped(rows: Sequence[int], classes: int = 10, rate: float = 0.45) -> float:
+    """The accuracy predicted where these rows of the true matrix of pair noise are those of the class before."""
+    noise = (1 - rate) * np.eye(classes) + rate * np.roll(np.eye(classes), 1, axis=1)
+    believed = noise.copy()
+    believed[list(rows)] = noise[[row - 1 for row in rows]]
+    return predicted_accuracy(noise, believed)
+
+
+def memorised(paper: Collection) -> str:
+    """How near to the identity the matrices of a whole run of standard must be, by its last training loss."""
+    lines = [
+        "| | training loss, last epoch | labels that it gets wrong, at most | S-model's diagonal, at least "
+        "| F-correction's, at least |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for run in of_grid(paper, "paper", "Table 4", method="standard", init_seed=1):
+        loss = run.epochs[-1].train_loss[0]
+        wrong = loss / math.log(2)  # a label that is not the network's first choice costs at least log 2
+        # All of them might lie in one row, which is of a tenth of the samples or a little less.
+        counted = 1 - wrong / 0.09
+        # At most 3 % of all samples are left out as too sure of a class. At least 6 % have its label and are not, and
+        # the surest that is left is at least as sure as any of them, so they cannot all cost more than the mean allows.
+        anchor = math.exp(-loss / 0.06)
+        name = run.config.noise_name
+        lines.append(f"| {name} | {loss:.5f} | {100 * wrong:.2f} % | {counted:.3f} | {anchor:.3f} |")
+    return "\n".join(lines) + "\n"
+
+
+def windows(paper: Collection) -> str:
+    """In which epochs the differences of single changes arise."""
+    scales = "Dropout and the first scales of batch norm"
+    pairs = [
+        ("MNIST symmetric-50, standard: without dropout", "Dropout", {"dropout": 0.0}, "Dropout", {"dropout": 0.25}),
+        (
+            "CIFAR-100 symmetric-20, standard, uniform scales: without dropout",
+            *(scales, {"dropout": 0.0, "norm_init": "uniform"}),
+            *(scales, {"dropout": 0.25, "norm_init": "uniform"}),
+        ),
+        (
+            "CIFAR-100 pair-45, co-teaching: the authors' recipe",
+            *("The authors' recipe, CIFAR-100", {"method": "co-teaching"}),
+            *("Dropout, CIFAR-100", {"dropout": 0.25}),
+        ),
+    ]
+    lines = [
+        "| | " + " | ".join(f"epochs {first} to {last}" for first, last in WINDOWS) + " |",
+        "|---|" + "---:|" * len(WINDOWS),
+    ]
+    for what, title, changed, other, usual in pairs:
+        runs = of_grid(paper, "assumptions", title, **changed), of_grid(paper, "assumptions", other, **usual)
+        if not all(runs):
+            continue
+        (new,), (old,) = runs
+        apart = [mean_accuracy(new, *window) - mean_accuracy(old, *window) for window in WINDOWS]
+        lines.append(f"| {what} | " + " | ".join(f"{points:+.1f}" for points in apart) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def between_networks(paper: Collection) -> str:
+    """How far the two networks of a run of co-teaching end from each other."""
+    apart = []
+    for run in of_grid(paper, "paper", method="co-teaching", init_seed=1):
+        one, two = (statistics.fmean(r.test_accuracy[k] for r in run.epochs[-10:]) for k in (0, 1))
+        apart.append(100 * abs(one - two))
+    return (
+        f"The two networks of a run of co-teaching end {min(apart):.2f} to {max(apart):.2f} points apart, "
+        f"{statistics.median(apart):.2f} in the middle one of {len(apart)}.\n"
+    )
