@@ -1,7 +1,6 @@
 """A convolutional network of ours run by fused kernels in bf16, on the parameters of the plain one."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -71,7 +70,6 @@ class FusedCNN(nn.Module):
         self.head = compiled(_head)
         device = found[0].conv.weight.device
         self.room = kernels.Workspace(max(block.norm.num_features for block in found), device)
-        self.aside = Aside(device)
         first, *others = [block.conv for block in found]
         shapes = [
             (first.out_channels, kernels.unfolded_channels(first.in_channels), 1, 1),
@@ -84,11 +82,10 @@ class FusedCNN(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """One score a class, for images that `kernels.unfolded` prepared."""
-        convs = [block.conv for block in self.blocks]
-        first, *weights = _Cast.apply(self.bf16, self.aside, *[conv.weight for conv in convs])  # type: ignore[no-untyped-call]
-        x = self._finish(self.blocks[0], F.conv2d(x, first))
-        for block, weight in zip(self.blocks[1:], weights, strict=True):
-            x = self._finish(block, _Conv.apply(x, weight, block.conv, self.aside))  # type: ignore[no-untyped-call]
+        weights = _Cast.apply(self.bf16, *[block.conv.weight for block in self.blocks])  # type: ignore[no-untyped-call]
+        x = self._finish(self.blocks[0], F.conv2d(x, weights[0]))
+        for block, weight in zip(self.blocks[1:], weights[1:], strict=True):
+            x = self._finish(block, F.conv2d(x, weight, None, block.conv.stride, block.conv.padding))
         linear = self.linear[0]
         head = self.head if self.plain[0].training else _head  # batches of one size are worth compiling for
         with torch.autocast("cuda", enabled=False):
@@ -120,70 +117,22 @@ def _head(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return F.linear(x.float().mean((2, 3)), weight, bias)
 
 
-class Aside:
-    """A stream beside the one that computes, for what nobody waits for until the end of a backward pass."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        self._in_use: list[Tensor] = []
-
-    @contextmanager
-    def after_now(self, *reads: Tensor) -> Iterator[None]:
-        """Work that waits for all that is queued so far, and nothing for it; its inputs stay until `join`."""
-        self._in_use += reads
-        self._stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self._stream):
-            yield
-
-    def join(self) -> None:
-        """Whatever is queued from now on finds the work done."""
-        torch.cuda.current_stream().wait_stream(self._stream)
-        self._in_use.clear()
-
-
-class _Conv(torch.autograd.Function):
-    """A convolution whose weight learns aside: the passes of batch norm go on beside it, for they wait for memory."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, conv: nn.Conv2d, aside: Aside) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.how = conv, aside
-        return F.conv2d(x, weight, None, conv.stride, conv.padding)
-
-    @staticmethod
-    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
-        conv, aside = ctx.how
-
-        def gradient(of_x: bool) -> Tensor:
-            mask = [of_x, not of_x, False]
-            shape = None, conv.stride, conv.padding, (1, 1), False, (0, 0), 1
-            found = torch.ops.aten.convolution_backward(dy, x, weight, *shape, mask)
-            return found[0] if of_x else found[1]  # type: ignore[no-any-return]
-
-        dx = gradient(of_x=True)
-        with aside.after_now(x, dy):
-            dw = gradient(of_x=False)
-        return dx, dw, None, None
-
-
 class _Cast(torch.autograd.Function):
     """All weights to bf16 in one go, and their gradients back."""
 
     @staticmethod
-    def forward(ctx: Any, targets: Sequence[Tensor], aside: Aside, *weights: Tensor) -> tuple[Tensor, ...]:
-        ctx.shape, ctx.aside = weights[0].shape, aside
+    def forward(ctx: Any, targets: Sequence[Tensor], *weights: Tensor) -> tuple[Tensor, ...]:
+        ctx.shape = weights[0].shape
         _folded(targets[0], ctx.shape).copy_(weights[0])
         kernels.cast(weights[1:], targets[1:])
         return tuple(target.view_as(target) for target in targets)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        ctx.aside.join()
         full = [torch.empty_like(g, dtype=torch.float32) for g in gradients[1:]]
         kernels.cast(gradients[1:], full)
         first = _folded(gradients[0], ctx.shape).to(torch.float32, memory_format=torch.channels_last)
-        return None, None, first, *full
+        return None, first, *full
 
 
 def _folded(weight: Tensor, shape: torch.Size) -> Tensor:
