@@ -178,7 +178,8 @@ def test_every_grid_that_comes_with_it_is_sound():
     assert len(list(read_grid("paper").runs())) == 495
     for name, seeds in (("digits", 3), ("mnist", 5), ("cifar10", 5), ("cifar100", 5)):
         assert len(list(read_grid(name).runs())) == 7 * 3 * seeds
-    assert len(list(read_grid("assumptions").runs())) == 12 + 2 + 1 + 2 + 2 + 2 + 4 + 2 + 2 + 2 + 2
+    assert len(list(read_grid("assumptions").runs())) == 12 + 2 + 1 + 2 + 2 + 2 + 2 + 2 + 4 + 2 + 2 + 2 + 2
+    assert len(list(read_grid("schedule").runs())) == 3 * 3 * (9 + 9 + 5 - 1)
     with pytest.raises(SettingError, match="did you mean 'digits'"):
         read_grid("digit")
 

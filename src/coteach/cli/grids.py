@@ -17,7 +17,7 @@ class Part:
 
     grid: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="GRID")]
     """A grid that comes with coteach (paper, mnist, cifar10, cifar100, digits, smoke, assumptions, f-correction,
-    stage-one), or a TOML file."""
+    stage-one, schedule), or a TOML file."""
     only: tuple[str, ...] = ()
     """Only these tables, data, noises and methods, such as --only mnist pair-45 co-teaching."""
     seeds: int | None = None
