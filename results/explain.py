@@ -2,13 +2,15 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coteach.analysis.numbers import LAST_TEN, over_networks, test_accuracy
-from coteach.bench.grid import read_grid
+from coteach.analysis.tables import tabulate
+from coteach.bench.grid import TablePlan, read_grid
+from coteach.paper import Cell
 from coteach.results.collection import Collection
 from coteach.results.run import Result
 
@@ -137,3 +139,38 @@ def between_networks(paper: Collection) -> str:
         f"The two networks of a run of co-teaching end {min(apart):.2f} to {max(apart):.2f} points apart, "
         f"{statistics.median(apart):.2f} in the middle one of {len(apart)}.\n"
     )
+
+
+def plan_of(grid: str, title: str) -> TablePlan:
+    """The table of a grid with this title."""
+    (plan,) = (plan for plan in read_grid(grid).tables if plan.title == title)
+    return plan
+
+
+def schedules(small: Collection) -> str:
+    """Table 7 as printed, of MNIST, beside the digits with R(T) by the text and by the authors' program."""
+    printed = plan_of("paper", "Table 7").printed_cells()
+    text = tabulate(plan_of("schedule", "R(T) by the text"), small, "accuracy", LAST_TEN)
+    authors = tabulate(plan_of("schedule", "R(T) by the authors' program"), small, "accuracy", LAST_TEN)
+    sources: list[Mapping[tuple[str, str], Cell]] = [printed, text.cells, authors.cells]
+    kinds = "printed", "the text's R(T)", "the authors'"
+    heads = [f"{kind}, {column.removesuffix('.0')}" for kind in kinds for column in text.columns]
+    lines = ["| | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
+    for row in text.rows:
+        means = [f"{100 * source[row, column].mean:.1f}" for source in sources for column in text.columns]
+        lines.append(f"| {row} | " + " | ".join(means) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def drops(small: Collection) -> str:
+    """Table 8 as printed, of MNIST, and on the digits."""
+    printed = plan_of("paper", "Table 8").printed_cells()
+    table = tabulate(plan_of("schedule", "tau"), small, "accuracy", LAST_TEN)
+    lines = ["| | " + " | ".join(table.columns) + " |", "|---|" + "---:|" * len(table.columns)]
+    for row in table.rows:
+        lines.append(
+            f"| {row}, MNIST, printed | " + " | ".join(printed[row, c].percent() for c in table.columns) + " |"
+        )
+        cells = (table.cells[row, c].percent() for c in table.columns)
+        lines.append(f"| {row}, digits | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"

@@ -39,10 +39,13 @@ def texts() -> dict[Path, str]:
     blocks["transposed"] = markdown(swapped[0]).replace("**", "")
     stages = tables(read_grid("stage-one"), all_runs(RESULTS / "stage-one"), LAST_TEN, "accuracy")
     blocks["each stage one"] = together(stages).replace("**", "")
+    of_r = all_runs(RESULTS / "schedule")
+    blocks |= {"schedules": explain.schedules(of_r), "drops": explain.drops(of_r)}
     return {
         RESULTS / "digits" / "digits.md": together(tables(read_grid("digits"), all_runs(RESULTS / "digits"), LAST_TEN)),
         RESULTS / "f-correction" / "f-correction.md": together(swapped),
         RESULTS / "stage-one" / "stage-one.md": together(stages),
+        RESULTS / "schedule" / "schedule.md": together(tables(read_grid("schedule"), of_r, LAST_TEN)),
         RESULTS / "paper" / "paper.md": together(tables(read_grid("paper"), paper, LAST_TEN)),
         readme: between(readme.read_text(encoding="utf-8"), "paper", together(accuracy)),
         page: reduce(lambda text, mark: between(text, mark, blocks[mark]), blocks, page.read_text(encoding="utf-8")),

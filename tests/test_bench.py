@@ -174,6 +174,13 @@ def test_a_printed_number_of_a_method_stands_beside_every_value_of_a_sweep():
         assert stage_one["pair-45, f-correction", f"stage_one = {setting}"].percent() == "0.24 ± 0.03"
 
 
+def test_a_printed_sweep_stands_beside_every_value_of_another_setting():
+    (plan,) = (plan for plan in read_grid("assumptions").tables if plan.title == "R(T) of Table 7, the low cell")
+    assert {row: cell.percent() for (row, _), cell in plan.printed_cells().items()} == {
+        f"pair-45, schedule = {schedule}, t_k = 5": "75.56 ± 0.33" for schedule in ("text", "authors")
+    }
+
+
 def test_every_grid_that_comes_with_it_is_sound():
     assert len(list(read_grid("paper").runs())) == 495
     for name, seeds in (("digits", 3), ("mnist", 5), ("cifar10", 5), ("cifar100", 5)):

@@ -6,7 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from coteach.analysis.numbers import LAST_TEN
+from coteach.analysis.tables import tabulate
+from coteach.methods.selection import authors_keep_share, keep_share
 from coteach.noise import pair, symmetric
 from coteach.results.collection import read_runs
 from coteach.results.publish import read_published
@@ -71,6 +75,28 @@ def test_what_the_page_says_of_swapped_rows(explain):
     assert explain.predicted_accuracy(true, true.T) == pytest.approx(0, abs=1e-6)
     assert explain.swapped(range(10)) == pytest.approx(0, abs=1e-6)
     assert explain.swapped(range(9)) == pytest.approx(0.105, abs=5e-4)
+
+
+def test_what_the_page_says_of_table_7(explain):
+    """When the text's R(T) ends, what is dropped before that, and over how many points nine cells spread."""
+
+    def dropped(t_k, c, share=keep_share):
+        return 1 - share(torch.arange(1, 201), 1.0, t_k, c)
+
+    assert [int((dropped(t_k, 0.5) < 1).sum()) for t_k in (5, 10, 15)] == [25, 100, 200]
+    assert [int((dropped(15, 0.5) < part).sum()) for part in (0.5, 0.75)] == [57, 127]
+    assert float(1 - authors_keep_share(torch.tensor(5), 0.45, 5, 0.5)) == pytest.approx(0.67, abs=0.005)
+    runs = read_runs(HOME / "results" / "schedule")
+    printed = explain.plan_of("paper", "Table 7").printed_cells()
+    text, authors = (
+        tabulate(explain.plan_of("schedule", f"R(T) by the {who}"), runs, "accuracy", LAST_TEN).cells
+        for who in ("text", "authors' program")
+    )
+    for noise, points in (("symmetric-50", (18.9, 1.1, 1.0)), ("symmetric-20", (4.5, 0.7, 0.5))):
+        for cells, expected in zip((text, authors, printed), points, strict=True):
+            means = [100 * cell.mean for (row, _), cell in cells.items() if row.startswith(noise)]
+            assert len(means) == 9
+            assert max(means) - min(means) == pytest.approx(expected, abs=0.05)
 
 
 @pytest.mark.parametrize("path", PAPER, ids=lambda path: path.stem)

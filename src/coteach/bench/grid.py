@@ -281,7 +281,7 @@ def _printed(grid: str, values: Mapping[str, Any]) -> str | None:
         return values["data"] if values["data"] in paper.DATASETS and not sweep else None
     if name not in (*paper.DATASETS, *paper.SWEPT):
         raise unknown(f"printed table in the grid {grid}", name, [*paper.DATASETS, *paper.SWEPT])
-    if name in paper.SWEPT and set(sweep) != set(paper.SWEPT[name]):
+    if name in paper.SWEPT and not set(paper.SWEPT[name]) <= set(sweep):
         raise SettingError(
             f"the printed table {name} sweeps {' and '.join(paper.SWEPT[name])}: the grid {grid} must, too"
         )
