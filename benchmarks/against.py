@@ -33,12 +33,13 @@ def serve(method: str, weights: Path) -> None:
     from coteach.data import load
     from coteach.recipes import recipe
     from coteach.training.arithmetic import settled, switches
-    from coteach.training.setup import draw_labels, make_trainer
+    from coteach.training.device import threads
+    from coteach.training.setup import draw_labels, make_trainer, threads_that_pay
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     data, epochs = (random_cifar(), 1) if device.type == "cuda" else (load("digits"), 10)
     config = recipe(data.name, noise="symmetric", rate=0.5, method=method)
-    with switches(settled(config, device), device):
+    with threads(threads_that_pay(config, data)), switches(settled(config, device), device):
         trainer = make_trainer(config, data, draw_labels(config, data), device=device)
 
         def flat() -> np.ndarray:

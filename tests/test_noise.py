@@ -49,7 +49,12 @@ def test_labels_are_drawn_from_their_own_row(n, seed, labels):
 def test_a_class_that_mostly_has_the_label_of_another_is_known():
     labels = np.repeat([0, 1, 3], [5, 4, 2])  # class 2 has no samples
     noisy = np.array([0, 0, 0, 1, 1, 2, 2, 2, 1, 3, 0])
-    assert Draw(noisy, labels, np.eye(4), 0).mistaken == [(1, 2)]  # two labels as often are none more often
+    draw = Draw(noisy, labels, np.eye(4), 0)
+    assert draw.mistaken == [(1, 2)]  # two labels as often are none more often
+    assert draw.unlucky
+    by_the_matrix = corrupt(np.arange(1000) % 4, pair(4, 0.7))
+    assert len(by_the_matrix.mistaken) == 4
+    assert not by_the_matrix.unlucky  # no other seed would help
     assert corrupt(labels, np.eye(4)).mistaken == []
 
 

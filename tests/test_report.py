@@ -67,6 +67,18 @@ def test_times_and_environments(page):
     assert [int(n) for n in re.findall(r"<h3>(\d+) runs?</h3>", text)] == [7, 1]
 
 
+def test_a_run_that_shared_its_device_counts_for_its_share(tmp_path):
+    shutil.copytree(RUNS, tmp_path / "runs")
+    (path,) = (path for path in (tmp_path / "runs").glob("digits-*.json"))
+    content = json.loads(path.read_text())
+    content["summary"]["device_seconds"] = content["summary"]["seconds"] - 9
+    path.write_text(json.dumps(content))
+    text = report(tmp_path / "report.html", runs=tmp_path / "runs")
+    assert "All runs together: 2.1 min" in text  # 9 s less than 138
+    assert "11.0 s</td>" in text
+    assert re.search(r'<td class="right">11\.0</td>', text)
+
+
 def test_every_way_to_choose_a_number(tmp_path):
     assert get_args(get_type_hints(Ask)["number"]) == tuple(CHOICES)
     assert "51.00 ± 1.41" in report(tmp_path / "final.html", GRID, RUNS, "--number", "final")

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,9 +25,11 @@ from coteach.errors import DataError, SettingError, StorageError, TrainingError
 from coteach.function_source import source_sha256
 from coteach.noise import corrupt, save_draw, symmetric
 from coteach.recipes import recipe, saved_labels
+from coteach.results import saving
 from coteach.results.checkpoint import Checkpoints
 from coteach.results.folder import RunFolder
 from coteach.results.run import InterruptedRun, Runner, read_result, run
+from coteach.training.setup import draw_labels, make_trainer
 
 
 class StopAfter:
@@ -86,7 +89,9 @@ def test_classes_that_a_draw_of_the_noise_makes_another_are_named_once(quick, tm
     for seed in (1, 2):
         runner.run(quick(noise_seed=0, epochs=1, decay_from=0, seed=seed))
     assert len(said) == 1
-    assert "3 (as 4), 5 (as 6), 8 (as 9): no method can tell which is which" in said[0]
+    assert (
+        "3 (as 4), 5 (as 6), 8 (as 9): a method that goes by the labels takes it for that one; another noise" in said[0]
+    )
 
 
 def test_the_callers_random_numbers_are_left_alone(quick, tmp_path):
@@ -95,6 +100,27 @@ def test_the_callers_random_numbers_are_left_alone(quick, tmp_path):
     torch.manual_seed(5)
     run(quick(), tmp_path)
     assert torch.equal(torch.rand(3), expected)
+
+
+def test_of_time_on_a_shared_device_a_share_is_counted_over_all_tries(quick, tmp_path, monkeypatch):
+    now, runs, config, data = [0.0], [2], quick(), load("digits")
+    monkeypatch.setattr(saving, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def saver():
+        trainer = make_trainer(config, data, draw_labels(config, data), device=torch.device("cpu"))
+        return saving.Saver(trainer, Checkpoints(tmp_path), 30.0, lambda: runs[0])
+
+    first = saver()
+    now[0] = 10.0
+    first.count()  # beside another run
+    now[0], runs[0] = 14.0, 1
+    first.save()  # alone
+    now[0], runs[0] = 20.0, 4
+    second = saver()
+    second.restore(lambda message: None, keep_threads=False)
+    now[0] = 28.0
+    second.count()
+    assert (second.seconds, second.device_seconds) == (10 + 4 + 8, 5 + 4 + 2)
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b[:-1] + bytes([b[-1] ^ 1]), lambda b: b""])

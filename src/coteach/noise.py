@@ -85,15 +85,24 @@ class Draw:
     def mistaken(self) -> list[tuple[int, int]]:
         """The classes that have another label more often than their own, each with that label.
 
-        By the labels alone such a class is the other one, so no method can tell which is which.
+        By the labels alone such a class is the other one: only a method that is told the matrix can know better.
         """
-        share = self.realised
-        return [(c, int(row.argmax())) for c, row in enumerate(share) if row.max() > row[c]]
+        return _mostly_another(self.realised)
+
+    @property
+    def unlucky(self) -> bool:
+        """Whether classes are mistaken by this draw and not by its matrix: another seed may be better."""
+        return bool(self.mistaken) and not _mostly_another(self.matrix)
 
     @property
     def sha256(self) -> str:
         """A hash of the noisy labels: two people with the same hash train on the same labels."""
         return hashlib.sha256(np.ascontiguousarray(self.noisy, "<i8").tobytes()).hexdigest()
+
+
+def _mostly_another(share: Matrix) -> list[tuple[int, int]]:
+    """The rows whose largest entry is not the diagonal's, each with its column."""
+    return [(c, int(row.argmax())) for c, row in enumerate(share) if row.max() > row[c]]
 
 
 def corrupt(labels: ArrayLike, matrix: ArrayLike, seed: int = 0) -> Draw:

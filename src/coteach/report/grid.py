@@ -270,7 +270,7 @@ def _run_line(places: list[Planned], result: Result | None, choice: Choice, fold
         done=result is not None,
         accuracy=_percent(choice(result.epochs, test_accuracy)) if result else "–",
         precision=_percent(choice(result.epochs, label_precision)) if result else "–",
-        seconds=f"{result.summary['seconds']:.1f}" if result else "–",
+        seconds=f"{result.device_seconds:.1f}" if result else "–",
         name=result.path.name if result else "",
         link=_link(result.path, folder) if result else "",
     )

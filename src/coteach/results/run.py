@@ -222,7 +222,7 @@ class Runner:
         self, trainer: Trainer, folder: RunFolder, dataset: Dataset, draw: Draw, besides: Mapping[str, Any]
     ) -> None:
         """Train what is left, then write weights and summary."""
-        self.tell(*_beyond_telling(draw, dataset.class_names))
+        self.tell(*_mistaken_classes(draw, dataset.class_names))
         folder.start(trainer.config, draw)
         first = _believed(trainer)
         saver = Saver(trainer, Checkpoints(folder.path), self.checkpoint_every, self.sharing)
@@ -292,14 +292,14 @@ class Runner:
             return stop.is_set()
 
 
-def _beyond_telling(draw: Draw, names: Sequence[str]) -> list[str]:
+def _mistaken_classes(draw: Draw, names: Sequence[str]) -> list[str]:
     """The line about classes that mostly have another one's label, if there are any."""
     found = [f"{names[true]} (as {names[given]})" for true, given in draw.mistaken]
     if not found:
         return []
     return [
-        f"this draw of the noise gives another one's label more often than their own to class {first_few(found)}: "
-        "no method can tell which is which; another noise_seed may be better"
+        f"the noise gives another one's label more often than their own to class {first_few(found)}: a method that "
+        "goes by the labels takes it for that one" + ("; another noise_seed may be better" if draw.unlucky else "")
     ]
 
 
