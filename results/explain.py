@@ -3,6 +3,7 @@
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from coteach.analysis.numbers import LAST_TEN, over_networks, test_accuracy
 from coteach.analysis.tables import tabulate
 from coteach.bench.grid import TablePlan, read_grid
+from coteach.noise import pair
 from coteach.paper import Cell
 from coteach.results.collection import Collection
 from coteach.results.run import Result
@@ -18,21 +20,22 @@ Matrix = NDArray[np.float64]
 WINDOWS = ((1, 10), (11, 40), (41, 160), (161, 190), (191, 200))
 
 
-def chosen_answers(noise: Matrix, believed: Matrix, rounds: int = 4000) -> Matrix:
+def chosen_answers(noise: Matrix, believed: Matrix, rounds: int = 20_000) -> Matrix:
     """For each true class, the answer p with the smallest expected loss -log (p @ believed)[label].
 
     It is what a network would say that cannot tell the samples of a class apart, found by expectation maximisation
     from an even start; where two answers are as good, that start divides it between them.
     """
+    believed = np.clip(believed, 1e-12, None)
     answers = np.full_like(noise, 1 / len(noise))
     for _ in range(rounds):
         answers *= noise / (answers @ believed) @ believed.T
     return answers
 
 
-def predicted_accuracy(noise: Matrix, believed: Matrix) -> float:
-    """The mean share that such a network gives to the right class."""
-    return float(np.diag(chosen_answers(noise, np.clip(believed, 1e-12, None))).mean())
+def share_of_the_right(answers: Matrix) -> float:
+    """The mean share that such a network gives to the right class, in percent."""
+    return 100 * float(np.diag(answers).mean())
 
 
 def mean_accuracy(run: Result, first: int, last: int) -> float:
@@ -50,37 +53,63 @@ def of_grid(runs: Collection, grid: str, title: str = "", **settings: object) ->
 
 
 def matrices(paper: Collection, small: Collection) -> str:
-    """F-correction on MNIST pair-45: what its matrix alone predicts, beside what was measured."""
+    """F-correction on MNIST pair-45: what its matrix alone says, beside what was measured."""
     lines = [
-        "| network | stage one | matrix | predicted | epochs 1 to 10 | last ten |",
-        "|---|---|---|---:|---:|---:|",
+        "| network | stage one | matrix | right class, share | right classes | epochs 1 to 10 | last ten |",
+        "|---|---|---|---:|---:|---:|---:|",
     ]
     asked = {"method": "f-correction", "noise": "pair"}
+    measured = (
+        *of_grid(paper, "assumptions", "Stage one", **asked),
+        *of_grid(paper, "assumptions", "F-correction, the matrix transposed", **asked),
+        *of_grid(small, "f-correction", **asked),
+    )
     rows = []
-    for run in (*of_grid(paper, "assumptions", **asked), *of_grid(small, "f-correction", **asked)):
+    for run in measured:
         config = run.config
         matrix = np.array(run.summary["matrix_of_stage_one"])
         turned = bool(config.settings["transposed"])
-        predicted = predicted_accuracy(np.array(run.summary["noise_matrix"]), matrix.T if turned else matrix)
+        answers = chosen_answers(np.array(run.summary["noise_matrix"]), matrix.T if turned else matrix)
+        right = int((answers.argmax(1) == np.arange(len(answers))).sum())
         seed = "" if config.network == "paper-cnn" else f", seed {config.init_seed}"
         what = [config.network + seed, str(config.settings["stage_one"]), "transposed" if turned else "as it is"]
         last = 100 * (LAST_TEN(run.epochs, test_accuracy) or 0.0)
-        rows.append((100 * predicted, what, mean_accuracy(run, 1, 10), last))
-    for predicted, what, first, last in sorted(rows):
-        lines.append(f"| {' | '.join(what)} | {predicted:.1f} | {first:.1f} | {last:.1f} |")
+        rows.append((share_of_the_right(answers), right, what, mean_accuracy(run, 1, 10), last))
+    for share, right, what, first, last in sorted(rows):
+        lines.append(f"| {' | '.join(what)} | {share:.0f} % | {right} of 10 | {first:.1f} | {last:.1f} |")
     return "\n".join(lines) + "\n"
 
 
-def swapped(rows: Sequence[int], classes: int = 10, rate: float = 0.45) -> float:
-    """The accuracy predicted where these rows of the true matrix of pair noise are those of the class before."""
-    noise = (1 - rate) * np.eye(classes) + rate * np.roll(np.eye(classes), 1, axis=1)
+def swapped(rows: Sequence[int], classes: int = 10, rate: float = 0.45) -> Matrix:
+    """The true matrix of pair noise, but for these rows, which are those of the class before."""
+    noise = pair(classes, rate)
     believed = noise.copy()
     believed[list(rows)] = noise[[row - 1 for row in rows]]
-    return predicted_accuracy(noise, believed)
+    return believed
+
+
+class Known(NamedTuple):
+    """What a training loss says of a network that gives nearly every sample the label that it carries."""
+
+    wrong: float
+    """At most this share of labels is not the network's first choice: such a one costs at least log 2."""
+    counted: float
+    """The least that S-model counts on the diagonal: all of the wrong ones might lie in one row, which is of a tenth of
+    the samples or a little less."""
+    surest: float
+    """The least that F-correction reads off on the diagonal. At most 3 % of all samples are left out as too sure of a
+    class, if no more of them tie. Then 6 % have its label and are not, and the surest that is left is at least as sure
+    as any of them, so they cannot all cost more than the mean allows."""
+
+    @classmethod
+    def by(cls, loss: float) -> Self:
+        """From the mean cross entropy over the samples."""
+        wrong = loss / math.log(2)
+        return cls(wrong, 1 - wrong / 0.09, math.exp(-loss / 0.06))
 
 
 def memorised(paper: Collection) -> str:
-    """How near to the identity the matrices of a whole run of standard must be, by its last training loss."""
+    """How near to the identity the matrices of a whole run of standard should be, by its last training loss."""
     lines = [
         "| | training loss, last epoch | labels that it gets wrong, at most | S-model's diagonal, at least "
         "| F-correction's, at least |",
@@ -88,14 +117,9 @@ def memorised(paper: Collection) -> str:
     ]
     for run in of_grid(paper, "paper", "Table 4", method="standard", init_seed=1):
         loss = run.epochs[-1].train_loss[0]
-        wrong = loss / math.log(2)  # a label that is not the network's first choice costs at least log 2
-        # All of them might lie in one row, which is of a tenth of the samples or a little less.
-        counted = 1 - wrong / 0.09
-        # At most 3 % of all samples are left out as too sure of a class. At least 6 % have its label and are not, and
-        # the surest that is left is at least as sure as any of them, so they cannot all cost more than the mean allows.
-        anchor = math.exp(-loss / 0.06)
-        name = run.config.noise_name
-        lines.append(f"| {name} | {loss:.5f} | {100 * wrong:.2f} % | {counted:.3f} | {anchor:.3f} |")
+        known = Known.by(loss)
+        numbers = f"{loss:.5f} | {100 * known.wrong:.2f} % | {known.counted:.3f} | {known.surest:.3f}"
+        lines.append(f"| {run.config.noise_name} | {numbers} |")
     return "\n".join(lines) + "\n"
 
 

@@ -7,9 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from coteach.analysis.numbers import LAST_TEN
 from coteach.analysis.tables import tabulate
+from coteach.methods.f_correction import anchor_rows
+from coteach.methods.s_model import SModel
 from coteach.methods.selection import authors_keep_share, keep_share
 from coteach.noise import pair, symmetric
 from coteach.results.collection import read_runs
@@ -70,11 +73,52 @@ def test_no_answer_has_a_smaller_expected_loss_than_the_one_that_is_chosen(expla
 
 def test_what_the_page_says_of_swapped_rows(explain):
     """A right matrix is right, the wrong way round nowhere; of nine swapped rows of ten a tenth is left."""
-    true = pair(10, 0.45)
-    assert explain.predicted_accuracy(true, true) == pytest.approx(1)
-    assert explain.predicted_accuracy(true, true.T) == pytest.approx(0, abs=1e-6)
-    assert explain.swapped(range(10)) == pytest.approx(0, abs=1e-6)
-    assert explain.swapped(range(9)) == pytest.approx(0.105, abs=5e-4)
+
+    def share(believed):
+        return explain.share_of_the_right(explain.chosen_answers(pair(10, 0.45), believed))
+
+    assert share(explain.swapped([])) == pytest.approx(100)
+    assert share(explain.swapped([]).T) == pytest.approx(0, abs=1e-4)
+    assert share(explain.swapped(range(10))) == pytest.approx(0, abs=1e-4)
+    assert share(explain.swapped(range(9))) == pytest.approx(10.5, abs=0.05)
+
+
+@pytest.mark.parametrize("sharpness", [1, 3, 10])
+def test_what_a_training_loss_says_of_the_matrices_that_are_read_off_it(explain, sharpness):
+    """Of networks that know their labels more or less by heart, in fp64, where no two samples tie."""
+    for seed in range(20):
+        torch.manual_seed(seed)
+        labels = torch.arange(5000) % 10
+        logits = torch.randn(5000, 10, dtype=torch.float64) * sharpness
+        logits[torch.arange(5000), labels] += 12 * sharpness * torch.rand(5000, dtype=torch.float64) ** 0.2
+        known = explain.Known.by(float(F.cross_entropy(logits, labels)))
+        probabilities = logits.softmax(1)
+        assert (logits.argmax(1) != labels).float().mean() <= known.wrong
+        model = SModel(10)
+        model.learn_from(probabilities, labels)
+        assert model.believed().diag().min() >= known.counted - 1e-6
+        assert anchor_rows(probabilities, filter_outliers=True).diag().min() >= known.surest
+
+
+def test_the_worst_that_a_training_loss_can_hide_is_near_what_the_page_says(explain):
+    """All of the loss is in one class, and its surest samples are left out."""
+    labels = torch.arange(10_000) % 10
+    probabilities = torch.full((10_000, 10), 1e-9, dtype=torch.float64)
+    probabilities[torch.arange(10_000), labels] = 1 - torch.rand(10_000, dtype=torch.float64) * 1e-9
+    rest = (labels == 0).nonzero().flatten()[300:]
+    probabilities[rest, 0] = 0.8
+    probabilities[rest, 1] = 0.2
+    known = explain.Known.by(float(F.nll_loss(probabilities.log(), labels)))
+    assert known.surest <= anchor_rows(probabilities, filter_outliers=True).diag().min() <= known.surest + 0.04
+
+
+def test_a_network_that_is_sure_of_all_samples_of_a_class_leaves_f_correction_none_of_them():
+    """What the page says of ties: whoever has probability 1 in 32 bits is left out as an outlier."""
+    labels = torch.arange(5000) % 10
+    logits = torch.randn(5000, 10)
+    logits[torch.arange(5000), labels] += 60
+    assert anchor_rows(logits.softmax(1), filter_outliers=True).diag().max() < 1e-6
+    assert anchor_rows(logits.double().softmax(1), filter_outliers=False).diag().min() > 0.999
 
 
 def test_what_the_page_says_of_table_7(explain):
