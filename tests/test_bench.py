@@ -232,6 +232,22 @@ def test_a_wrong_setting_is_told_before_the_first_run(cli, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_grid_of_data_of_ones_own_fills_its_table_whatever_the_recipe_wants_of_an_estimate(cli, tmp_path):
+    rows = [f"{k % 2 + 0.01 * k},{-(k % 2)},{'ab'[k % 2]}" for k in range(60)]
+    (tmp_path / "mine.csv").write_text("\n".join(["x,y,kind", *rows]))
+    methods = ["standard", "co-teaching", "mentornet"]
+    settings = 'label = "kind"\nepochs = 2\ndecay_from = 1\n'
+    (tmp_path / "own.toml").write_text(
+        f'data = "mine.csv"\nnoises = ["none"]\nmethods = {methods}\n[settings]\n{settings}'
+    )
+    first = cli("bench", "own.toml", "--publish", "small")
+    assert first.returncode == 0, first.stderr
+    for runs in ("runs", "small"):
+        made = json.loads(cli("table", "own.toml", "--runs", runs, "--measure", "accuracy", "--format", "json").stdout)
+        assert {cell["column"]: cell["n"] for cell in made} == dict.fromkeys(methods, 1)
+    assert "3 done" in cli("bench", "status", "own.toml", "--publish", "small", "--out", "nowhere").stdout
+
+
 def test_noises_from_files_are_rows_of_their_own(cli, tmp_path):
     for name, matrix in (("a", pair(10, 0.2)), ("b", symmetric(10, 0.2))):
         np.save(tmp_path / f"{name}.npy", matrix)

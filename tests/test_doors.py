@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ import coteach
 from coteach.cli.main import main
 from coteach.data import from_torch, images, load, read_samples
 from coteach.data.holding_out import held_out
-from coteach.errors import CoteachError, DataError, SettingError
+from coteach.errors import CoteachError, DataError, SettingError, StorageError
 from coteach.recipes import recipe
 
 DIGITS = load("digits")
@@ -442,6 +443,43 @@ def test_a_wrong_table_gets_one_line(tmp_path, case):
     with pytest.raises(kind) as error:
         load(tmp_path / "t.csv", label=label)
     assert cause in one_line(error)
+
+
+def test_a_folder_that_is_called_like_a_missing_value_is_a_class_in_a_list_of_its_images_too(tmp_path):
+    for name in ("NA/1.png", "NA/2.png", "yes/1.png", "yes/2.png"):
+        photo(tmp_path / "photos" / name, (8, 8))
+    (tmp_path / "list.csv").write_text(
+        "file,label\nphotos/NA/1.png,NA\nphotos/NA/2.png,yes\nphotos/yes/1.png,NA\nphotos/yes/2.png,yes\n"
+    )
+    assert load(tmp_path / "photos", test_share=0).class_names == ("NA", "yes")
+    assert load(tmp_path / "list.csv", test_share=0).class_names == ("NA", "yes")
+    flat = "file,label\n" + "".join(f"photos/{name},{label}\n" for name, label in FLAT)
+    for name, _ in FLAT:
+        photo(tmp_path / "photos" / name, (8, 8))
+    (tmp_path / "flat.csv").write_text(flat)
+    dataset = load(tmp_path / "flat.csv", test_share=0)
+    assert dataset.class_names == ("no", "yes")
+    assert any("1 row without a file or a label is left out of 3" in note for note in dataset.notes)
+
+
+FLAT = (("1.png", "yes"), ("2.png", "no"), ("3.png", "NA"))
+
+
+@pytest.mark.parametrize(("size", "reason"), [(-3, "must be at least 0"), (5000, "must be at most 4096")])
+def test_a_size_of_images_that_cannot_be_is_refused_before_any_is_read(tmp_path, size, reason):
+    (tmp_path / "photos").mkdir()  # nothing in it can be read
+    with pytest.raises(SettingError, match=reason):
+        load(tmp_path / "photos", image_size=size)
+
+
+def test_decoded_images_that_the_disk_cannot_hold_are_refused_before_they_are_decoded(tmp_path, monkeypatch, cache):
+    for name in ("a/1.png", "a/2.png", "b/1.png", "b/2.png"):
+        photo(tmp_path / "photos" / name, (8, 8))
+    monkeypatch.setattr(images, "memory", lambda: 0)
+    monkeypatch.setattr(images.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10))
+    with pytest.raises(StorageError, match="lower image_size, or set COTEACH_DATA"):
+        load(tmp_path / "photos", test_share=0)
+    assert not list(cache.rglob("*.bytes"))
 
 
 def test_other_damage_gets_one_line_too(tmp_path, table):

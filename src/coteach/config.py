@@ -134,11 +134,8 @@ class Config:
         plain = {name: getattr(self, name) for name in config_fields()}
         for name, value in checked(plain, config_fields(), "a run").items():
             object.__setattr__(self, name, value)
-        for name, low, high in _RANGES:
-            value = getattr(self, name)
-            if not low <= value <= high:
-                span = f"at least {low}" if value < low else f"at most {high}"
-                raise SettingError(f"{name} is {value}: it must be {span}")
+        for name in _RANGES:
+            check_range(name, getattr(self, name))
         for name in ("rate", "beta1", "late_beta1", "dropout", "hold_out", "test_share"):
             if not 0 <= getattr(self, name) < 1:
                 raise SettingError(f"{name} is {getattr(self, name):g}: it must be at least 0 and less than 1")
@@ -186,6 +183,11 @@ class Config:
         """Where the data come from: two configs with equal sources load the same."""
         return Source(self.data, self.label, self.test, self.image_size, self.test_share)
 
+    @property
+    def effective(self) -> "Config":
+        """Without what cannot do anything: where no warm-up was made, no estimate is there to correct by."""
+        return self if self.inputs.warm_up_sha256 else replace(self, correction_epochs=0)
+
     @cached_property
     def experiment(self) -> str:
         """Hex digits that are equal for two configs that ask the same and differ only in how a step is computed.
@@ -193,7 +195,7 @@ class Config:
         That is: the precision, the compilation, and the sources of the method and the network.
         """
         inputs = replace(self.inputs, method_sha256=None, network_sha256=None)
-        return replace(self, precision="auto", compile=True, inputs=inputs).digest
+        return replace(self.effective, precision="auto", compile=True, inputs=inputs).digest
 
     @property
     def noise_name(self) -> str:
@@ -218,12 +220,19 @@ _LATER = {
     "patience": 0,
 }  # fmt: skip
 
-# name, least, most
-_RANGES = [
-    ("epochs", 1, 10**6), ("batch_size", 2, 10**6), ("max_steps", 0, 10**9), ("idle_epochs", 0, 10**6),
-    ("lr", 0, math.inf), ("decay_from", 0, 10**6), ("noise_seed", 0, 2**63 - 1), ("init_seed", 0, 2**63 - 1),
-    ("order_seed", 0, 2**63 - 1), ("image_size", 0, 4096), ("correction_epochs", 0, 10**6), ("patience", 0, 10**6),
-]  # fmt: skip
+# The least and the most.
+_RANGES = {
+    "epochs": (1, 10**6), "batch_size": (2, 10**6), "max_steps": (0, 10**9), "idle_epochs": (0, 10**6),
+    "lr": (0, math.inf), "decay_from": (0, 10**6), "noise_seed": (0, 2**63 - 1), "init_seed": (0, 2**63 - 1),
+    "order_seed": (0, 2**63 - 1), "image_size": (0, 4096), "correction_epochs": (0, 10**6), "patience": (0, 10**6),
+}  # fmt: skip
+
+
+def check_range(name: str, value: float) -> None:
+    """Refuse a number that a plain field of `Config` cannot be."""
+    low, high = _RANGES[name]
+    if not low <= value <= high:
+        raise SettingError(f"{name} is {value}: it must be {f'at least {low}' if value < low else f'at most {high}'}")
 
 
 @cache

@@ -48,7 +48,7 @@ class Ask:
     json: bool = False
     """Print the result as JSON on standard output."""
     quiet: bool = False
-    """No progress."""
+    """No progress, and no notes on the data."""
 
 
 def main(argv: list[str]) -> int:

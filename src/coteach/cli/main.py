@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Sequence
 
 from coteach import __version__
@@ -43,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends like Ctrl-C
     _show_log(quiet="--quiet" in argv)
+    warnings.filterwarnings("ignore", "Image size .* could be decompression bomb")  # of Pillow: they are the user's own
     try:
         return _dispatch(argv)
     except CoteachError as error:

@@ -53,4 +53,4 @@ def main(argv: list[str]) -> int:
         case "json":
             json.dump([cell for each in found for cell in each.to_list()], sys.stdout, indent=2)
             print()
-    return 0
+    return 0 if found else 1

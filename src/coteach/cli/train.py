@@ -36,7 +36,7 @@ class Where:
     json: bool = False
     """Print the result as JSON on standard output."""
     quiet: bool = False
-    """No progress."""
+    """No progress, and no notes on the data."""
 
 
 _CHOICE = [

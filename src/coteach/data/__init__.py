@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from coteach.config import Source
+from coteach.config import Source, check_range
 from coteach.data.cache import cache_folder
 from coteach.data.checksums import Check, verified
 from coteach.data.dataset import Array, Dataset
@@ -67,6 +67,7 @@ def load(
     y_test, maybe class_names), or an .npy file (`label` is the .npy file of labels; y.npy belongs to x.npy).
     `test` is the path of a test set in the same form. If there is none, `test_share` of the data is held out.
     """
+    check_range("image_size", image_size)  # before images are decoded
     path = _own_path(source)
     if path is not None:
         share = SHARE if test_share is None else test_share

@@ -102,7 +102,8 @@ def listed_files(table: Table, path: Path, label: str | None) -> ImageFiles:
     column = file_column(table)
     assert column is not None, f"{path} lists no files"
     names = table[column].tolist()
-    labels = [""] * len(names) if label is None else labels_in(table[label])
+    folders = {Path(name.replace("\\", "/")).parent.name for name in names} - {""}  # of a class each, it may be
+    labels = [""] * len(names) if label is None else labels_in(table[label], folders)
     kept = [row for row, (name, given) in enumerate(zip(names, labels, strict=True)) if name and (given or not label)]
     lost = sorted(set(range(len(names))) - set(kept))
     if not kept:

@@ -3,7 +3,9 @@
 import hashlib
 import json
 import logging
+import math
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coteach.data.cache import cache_folder, claimed
+from coteach.errors import StorageError
 from coteach.storage import storage_errors, write_over, written_over
 
 if TYPE_CHECKING:
@@ -123,6 +126,7 @@ def read_images(paths: Sequence[Path], form: Form, *, in_file: bool) -> tuple[ND
     with claimed(folder, key):
         if not about.exists() or not file.exists():
             broken = []
+            _check_room(folder, len(paths) * math.prod(form.shape))
             with written_over(file) as out:
                 for place, image in enumerate(_decoded(paths, form)):
                     if image is None:
@@ -138,9 +142,19 @@ def read_images(paths: Sequence[Path], form: Form, *, in_file: bool) -> tuple[ND
             return np.memmap(file, np.uint8, "r", shape=shape), broken
 
 
+def _check_room(folder: Path, size: int) -> None:
+    """Refuse a file that the disk cannot hold, before hours are spent on it."""
+    free = shutil.disk_usage(folder).free
+    if size > free:
+        raise StorageError(
+            f"the decoded images take {size / 2**30:.1f} GiB, and {folder} has {free / 2**30:.1f}: lower image_size, "
+            "or set COTEACH_DATA to a folder with more room"
+        )
+
+
 def too_large(number: int, form: Form) -> bool:
     """Whether so many images would take more than a quarter of the memory."""
-    return number * int(np.prod(form.shape)) > memory() // 4
+    return number * math.prod(form.shape) > memory() // 4
 
 
 def memory() -> int:

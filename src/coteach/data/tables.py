@@ -136,10 +136,14 @@ def label_column(table: Table, label: str, path: Path) -> str:
     return usual[0]
 
 
-def labels_in(cells: Cells) -> list[str]:
-    """A column as labels, empty where one is missing; whole numbers without a point, as in 1 for 1.0."""
+def labels_in(cells: Cells, classes: Collection[str] = ()) -> list[str]:
+    """A column as labels, empty where one is missing; whole numbers without a point, as in 1 for 1.0.
+
+    A word for a missing value that is the name of one of the `classes` is a label.
+    """
     texts = _texts(cells)
-    return plain(np.where(np.isin(np.char.lower(texts), _NO_LABEL), "", texts).tolist())
+    missing = np.isin(np.char.lower(texts), _NO_LABEL) & ~np.isin(texts, list(classes))
+    return plain(np.where(missing, "", texts).tolist())
 
 
 @dataclass(frozen=True)

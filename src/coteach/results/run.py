@@ -93,9 +93,7 @@ def epochs_made(config: Config, summary: Mapping[str, Any]) -> int:
 
 def whole(config: Config, device: torch.device, network: Network | None = None) -> Config:
     """The config as its folder names it: settled for a device, with hashes of the sources that it depends on."""
-    config = settled(config, device)
-    if config.inputs.warm_up_sha256 is None:
-        config = replace(config, correction_epochs=0)  # there is no estimate to correct by
+    config = settled(config.effective, device)
     if network is not None:
         config = replace(config, network=name_of(network))
     return replace(config, inputs=replace(config.inputs, **sources(config, network)))
