@@ -525,13 +525,59 @@ def test_what_cannot_be_applied_is_said_in_one_line(tmp_path, cli):
         table.write_text(changed)
         refused(1, reason, folder, "--decisions", "d.csv", "--out", "clean.csv")
     table.unlink()
-    refused(1, "cannot read", folder, "--decisions", "d.csv", "--out", "clean.csv")
+    refused(1, "say where it is now with --data", folder, "--decisions", "d.csv", "--out", "clean.csv")
 
 
 def test_a_file_that_is_listed_twice_has_two_labels(tmp_path, cli):
+    (tmp_path / "lists").mkdir()
+    for name in ("a.png", "b.png"):
+        (tmp_path / "lists" / name).touch()
     listed = issues_of(["a.png", "a.png", "b.png"], [0, 1, 1], [1, 1, 0], [0.9, 0.1, 0.8], CLASSES)
     folder = audited(tmp_path / "audit", listed, tmp_path / "lists" / "all.csv", "images")
     decisions_in(tmp_path / "d.csv", ("a.png", "cat", "dog", "reject"), ("b.png", "dog", "cat", "accept"))
     assert cli("audit", "apply", folder, "--decisions", "d.csv", "--out", "clean.csv").returncode == 0
     lines = (tmp_path / "clean.csv").read_text().splitlines()
     assert lines == ["file,label", "lists/a.png,cat", "lists/a.png,dog", "lists/b.png,cat"]
+
+
+def test_data_that_were_moved_since_the_audit_are_found_by_their_new_place(tmp_path, cli):
+    ids = ["cat/0.png", "cat/1.png", "dog/2.png", "dog/3.png"]
+    for each in ids:
+        (tmp_path / "now" / each).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "now" / each).touch()
+    images = issues_of(ids, [0, 0, 1, 1], [0, 1, 1, 0], [0.1, 0.95, 0.2, 0.7], CLASSES)
+    folder = audited(tmp_path / "audit", images, tmp_path / "then", "images")
+    words = "audit", "apply", folder, "--accept-above", "0.9", "--out", "clean.csv"
+    lost = cli(*words)
+    assert (lost.returncode, lost.stdout) == (1, "")
+    assert "none of the audited images is in" in lost.stderr
+    assert lost.stderr.endswith("any more: say where they are now with --data\n")
+    (tmp_path / "now" / "dog" / "3.png").unlink()
+    decisions_in(tmp_path / "d.csv", ("dog/3.png", "dog", "cat", "accept"))
+    found = cli(*words, "--data", "now", "--decisions", "d.csv")
+    assert found.returncode == 0, found.stderr
+    assert "1 of 3 labels changed" in found.stdout
+    assert "1 audited image is not there any more and is left out" in found.stdout
+    lines = (tmp_path / "clean.csv").read_text().splitlines()
+    assert lines == ["file,label", "now/cat/0.png,cat", "now/cat/1.png,dog", "now/dog/2.png,dog"]
+
+
+def test_a_table_and_a_pair_of_files_may_be_moved_too(tmp_path, cli):
+    (tmp_path / "now").mkdir()
+    (tmp_path / "now" / "t.csv").write_text("x,kind\n1,cat\n2,cat\n3,dog\n4,dog\n")
+    np.save(tmp_path / "now" / "x.npy", np.zeros((4, 2)))
+    np.save(tmp_path / "now" / "y.npy", np.array([5, 5, 7, 7]))
+    table = audited(tmp_path / "of_table", pets(), tmp_path / "then" / "t.csv", "table", "kind")
+    arrays = pets(names=("5", "7"))
+    pair = audited(
+        tmp_path / "of_pair", arrays, tmp_path / "then" / "x.npy", "arrays", str(tmp_path / "then" / "y.npy")
+    )
+    for folder, now, out in ((table, "now/t.csv", "clean.csv"), (pair, "now/x.npy", "clean.npy")):
+        words = "audit", "apply", folder, "--accept-above", "0.9", "--out", out
+        assert "is not there any more: say where it is now with --data" in cli(*words).stderr
+        assert cli(*words, "--data", now).returncode == 0
+    assert (tmp_path / "clean.csv").read_text().splitlines()[2] == "2,dog"
+    assert np.load(tmp_path / "clean.npy").tolist() == [5, 7, 7, 7]
+    wrong = cli("audit", "apply", table, "--accept-above", "0.9", "--out", "other.csv", "--data", "now/x.npy")
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+    assert "the audit is one of t.csv, and now/x.npy is of another kind" in wrong.stderr

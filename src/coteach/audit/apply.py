@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ import numpy as np
 from coteach import data
 from coteach.audit import corrected
 from coteach.audit.issues import Suggestion, read_suggestions
+from coteach.data.tables import SUFFIXES as TABLES
 from coteach.errors import DataError, SettingError, StorageError
 from coteach.storage import storage_errors, written_over
 
@@ -66,6 +67,17 @@ class Source:
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path} is damaged ({error}): make the audit again") from error
 
+    def moved_to(self, place: Path) -> "Source":
+        """The same data at another path; labels in a file of their own came along."""
+        if self.data in data.NAMES:
+            raise SettingError(f"the audit is one of {self.data}, which is known by its name: leave --data out")
+        if place.suffix.lower() != Path(self.data).suffix.lower():
+            raise SettingError(f"the audit is one of {Path(self.data).name}, and {place} is of another kind")
+        beside = place.absolute().parent / Path(self.label).name
+        return replace(
+            self, data=str(place.absolute()), label=str(beside) if self.label.endswith(".npy") else self.label
+        )
+
 
 @dataclass(frozen=True)
 class Applied:
@@ -75,16 +87,27 @@ class Applied:
     labels: int
     changed: int
     rejected: int
+    gone: int = 0
+    """Audited images that are not there any more, and are left out."""
 
 
-def apply(folder: Path, decisions: Path | None, out: Path, accept_above: float | None = None) -> Applied:
+def apply(
+    folder: Path,
+    decisions: Path | None,
+    out: Path,
+    accept_above: float | None = None,
+    *,
+    moved_to: Path | None = None,
+) -> Applied:
     """Write the labels of an audited dataset with the accepted suggestions in place of the labels given.
 
-    `accept_above` accepts every suggestion of at least this score, unless `decisions` rejects it. What `out` becomes
-    depends on the data: a copy of a table, an .npz or an .npy file with other labels, or for images a CSV of files and
-    labels. Nothing is overwritten.
+    `accept_above` accepts every suggestion of at least this score, unless `decisions` rejects it; `moved_to` says where
+    the data lie now, if not where they were audited. What `out` becomes depends on the data: a copy of a table, an .npz
+    or an .npy file with other labels, or for images a CSV of files and labels. Nothing is overwritten.
     """
     source = Source.read(folder)
+    if moved_to is not None:
+        source = source.moved_to(moved_to)
     if source.noise != "none" and source.data not in data.NAMES:
         raise SettingError(f"{folder} was made with --noise, to try it: audit the labels as they are first")
     if decisions is None and accept_above is None:
@@ -100,22 +123,45 @@ def apply(folder: Path, decisions: Path | None, out: Path, accept_above: float |
     if out.exists() or out.is_symlink():
         raise SettingError(f"{out} is there already: give another --out, or delete it first")
     suggestions = read_suggestions(folder / ISSUES)
-    _check_unchanged(source)
+    kept = _still_there(source, suggestions)
     decided = {} if decisions is None else read_decisions(decisions, suggestions, source.class_names)
     rejected = sum(label is None for label in decided.values())
     if accept_above is not None:
         high = [each for each in suggestions if each.score >= accept_above and each.given != each.suggested]
         for each in high:
             decided.setdefault(_key(each), each.suggested)
-    labels = [decided.get(_key(each)) or each.given for each in suggestions]
-    _write(source, suggestions, labels, out)
-    changed = sum(label != each.given for label, each in zip(labels, suggestions, strict=True))
-    return Applied(out, len(labels), changed, rejected)
+    labels = [decided.get(_key(each)) or each.given for each in kept]
+    _write(source, kept, labels, out)
+    changed = sum(label != each.given for label, each in zip(labels, kept, strict=True))
+    return Applied(out, len(labels), changed, rejected, len(suggestions) - len(kept))
+
+
+def _still_there(source: Source, suggestions: list[Suggestion]) -> list[Suggestion]:
+    """What was audited and can be written: of images those that are there, of others all, if nothing has changed."""
+    if source.kind != "images":
+        _check_unchanged(source)
+        return suggestions
+    found = [each for each in suggestions if (_root(source) / each.id).is_file()]
+    if not found:
+        raise DataError(
+            f"none of the audited images is in {_root(source)} any more: say where they are now with --data"
+        )
+    return found
+
+
+def _root(source: Source) -> Path:
+    """The folder from which audited images have their names; that of a list is where the list is."""
+    path = Path(source.data)
+    return path.parent if path.suffix.lower() in TABLES and not path.is_dir() else path
 
 
 def _check_unchanged(source: Source) -> None:
-    """Rows are called by their numbers, so a table or an array must be as it was; images are called by their names."""
-    if source.kind == "images" or source.data in data.NAMES or not source.fingerprint:
+    """Rows are called by their numbers, so a table or an array must be as it was."""
+    if source.data in data.NAMES:
+        return
+    if not Path(source.data).exists():
+        raise DataError(f"{source.data}, which was audited, is not there any more: say where it is now with --data")
+    if not source.fingerprint:
         return
     if data.load(source.data, label=source.label, test_share=0).fingerprint != source.fingerprint:
         raise DataError(f"{source.data} has changed since the audit: audit it again, or put it back as it was")
@@ -176,12 +222,11 @@ def _key(suggestion: Suggestion) -> Key:
 
 
 def _write(source: Source, suggestions: Sequence[Suggestion], labels: Sequence[str], out: Path) -> None:
-    path = Path(source.data)
     if source.kind == "images":
-        root = path if path.is_dir() else path.parent
         pairs = sorted((each.id, label) for each, label in zip(suggestions, labels, strict=True))
-        corrected.write_files(root, pairs, out)
+        corrected.write_files(_root(source), pairs, out)
         return
+    path = Path(source.data)
     rows = [_row(each.id) for each in suggestions]
     if source.data in data.NAMES:
         _write_known(source, dict(zip(rows, labels, strict=True)), out)

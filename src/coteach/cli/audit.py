@@ -66,7 +66,7 @@ class Ask:
     json: bool = False
     """Print the result as JSON."""
     quiet: bool = False
-    """No progress."""
+    """No progress, and no notes on the data."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,8 @@ class Apply:
     """The decisions.csv that the page of the audit lets you download."""
     accept_above: float | None = None
     """Accept every suggestion of at least this score, unless the decisions reject it."""
+    data: Path | None = None
+    """Where the audited data lie now, if they were moved since."""
     json: bool = False
     """Print the result as JSON."""
 
@@ -240,12 +242,15 @@ def _apply(argv: list[str]) -> int:
 
     from coteach.audit.apply import apply
 
-    done = apply(ask.folder, ask.decisions, ask.out, ask.accept_above)
+    done = apply(ask.folder, ask.decisions, ask.out, ask.accept_above, moved_to=ask.data)
     if ask.json:
         json.dump(asdict(done) | {"out": str(done.out)}, sys.stdout)
         print()
     else:
         word = "suggestion" if done.rejected == 1 else "suggestions"
         print(f"{done.changed:,} of {done.labels:,} labels changed, {done.rejected:,} {word} rejected")
+        if done.gone:
+            are = "image is not there any more and is" if done.gone == 1 else "images are not there any more and are"
+            print(f"{done.gone:,} audited {are} left out")
         print(f"saved in {done.out}; the original is as it was")
     return 0
