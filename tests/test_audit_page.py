@@ -525,7 +525,7 @@ def test_what_cannot_be_applied_is_said_in_one_line(tmp_path, cli):
         table.write_text(changed)
         refused(1, reason, folder, "--decisions", "d.csv", "--out", "clean.csv")
     table.unlink()
-    refused(1, "say where it is now with --data", folder, "--decisions", "d.csv", "--out", "clean.csv")
+    refused(1, "say where the data are now with --data", folder, "--decisions", "d.csv", "--out", "clean.csv")
 
 
 def test_a_file_that_is_listed_twice_has_two_labels(tmp_path, cli):
@@ -551,7 +551,7 @@ def test_data_that_were_moved_since_the_audit_are_found_by_their_new_place(tmp_p
     lost = cli(*words)
     assert (lost.returncode, lost.stdout) == (1, "")
     assert "none of the audited images is in" in lost.stderr
-    assert lost.stderr.endswith("any more: say where they are now with --data\n")
+    assert lost.stderr.endswith("say where they are now with --data\n")
     (tmp_path / "now" / "dog" / "3.png").unlink()
     decisions_in(tmp_path / "d.csv", ("dog/3.png", "dog", "cat", "accept"))
     found = cli(*words, "--data", "now", "--decisions", "d.csv")
@@ -574,10 +574,56 @@ def test_a_table_and_a_pair_of_files_may_be_moved_too(tmp_path, cli):
     )
     for folder, now, out in ((table, "now/t.csv", "clean.csv"), (pair, "now/x.npy", "clean.npy")):
         words = "audit", "apply", folder, "--accept-above", "0.9", "--out", out
-        assert "is not there any more: say where it is now with --data" in cli(*words).stderr
+        assert "is not there any more: say where the data are now with --data" in cli(*words).stderr
         assert cli(*words, "--data", now).returncode == 0
     assert (tmp_path / "clean.csv").read_text().splitlines()[2] == "2,dog"
     assert np.load(tmp_path / "clean.npy").tolist() == [5, 7, 7, 7]
-    wrong = cli("audit", "apply", table, "--accept-above", "0.9", "--out", "other.csv", "--data", "now/x.npy")
-    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
-    assert "the audit is one of t.csv, and now/x.npy is of another kind" in wrong.stderr
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "now" / "x.npy").rename(tmp_path / "elsewhere" / "x.npy")  # the labels stay where they were audited
+    (tmp_path / "now").rename(tmp_path / "then")
+    words = "audit", "apply", pair, "--accept-above", "0.9", "--out", "again.npy", "--data", "elsewhere/x.npy"
+    assert cli(*words).returncode == 0
+    assert np.load(tmp_path / "again.npy").tolist() == [5, 7, 7, 7]
+
+
+@pytest.mark.parametrize(
+    ("audited_as", "kind", "now", "code", "reason"),
+    [
+        ("t.csv", "table", "x.npy", 2, "the audit is one of t.csv, and x.npy is of another kind"),
+        ("photos", "images", "t.csv", 2, "the audit is one of photos, and t.csv is of another kind"),
+        ("photos", "images", "nowhere", 1, "nowhere does not exist: say with --data where"),
+        ("digits", "arrays", "t.csv", 2, "the audit is one of digits, which is known by its name: leave --data out"),
+    ],
+)
+def test_another_place_that_cannot_be_that_of_the_data_is_refused(tmp_path, cli, audited_as, kind, now, code, reason):
+    for name in ("t.csv", "x.npy"):
+        (tmp_path / name).touch()
+    folder = audited(tmp_path / "audit", pets(), audited_as, kind)
+    out = "clean.npz" if audited_as == "digits" else "clean.csv"
+    answer = cli("audit", "apply", folder, "--accept-above", "0.9", "--out", out, "--data", now)
+    assert (answer.returncode, answer.stderr.count("\n")) == (code, 1)
+    assert reason in answer.stderr
+
+
+def test_a_folder_with_a_dot_in_its_name_may_be_moved(tmp_path, cli):
+    (tmp_path / "photos-1.1" / "cat").mkdir(parents=True)
+    (tmp_path / "photos-1.1" / "cat" / "0.png").touch()
+    issues = issues_of(["cat/0.png"], [0], [1], [0.9], CLASSES)
+    folder = audited(tmp_path / "audit", issues, tmp_path / "photos-1.0", "images")
+    words = "audit", "apply", folder, "--accept-above", "0.5", "--out", "clean.csv", "--data", "photos-1.1"
+    assert cli(*words).returncode == 0
+
+
+def test_a_list_of_images_by_whole_paths_or_with_backslashes(tmp_path, cli):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "0.png").touch()
+    accept = "--accept-above", "0.5", "--out"
+    issues = issues_of(["photos\\0.png"], [0], [1], [0.9], CLASSES)
+    folder = audited(tmp_path / "windows", issues, tmp_path / "list.csv", "images")
+    assert cli("audit", "apply", folder, *accept, "clean.csv").returncode == 0
+    assert (tmp_path / "clean.csv").read_text() == "file,label\nphotos/0.png,dog\n"
+    issues = issues_of([str(tmp_path / "then" / "0.png")], [0], [1], [0.9], CLASSES)
+    folder = audited(tmp_path / "whole", issues, tmp_path / "list.csv", "images")
+    answer = cli("audit", "apply", folder, *accept, "other.csv")
+    assert (answer.returncode, answer.stderr.count("\n")) == (1, 1)
+    assert "for it names whole paths: audit it anew" in answer.stderr

@@ -14,7 +14,7 @@ from torch.utils.data import Dataset as TorchDataset
 
 import coteach
 from coteach.cli.main import main
-from coteach.data import from_torch, images, load, read_samples
+from coteach.data import from_torch, images, load, own, read_samples
 from coteach.data.holding_out import held_out
 from coteach.errors import CoteachError, DataError, SettingError, StorageError
 from coteach.recipes import recipe
@@ -453,6 +453,11 @@ def test_a_folder_that_is_called_like_a_missing_value_is_a_class_in_a_list_of_it
     )
     assert load(tmp_path / "photos", test_share=0).class_names == ("NA", "yes")
     assert load(tmp_path / "list.csv", test_share=0).class_names == ("NA", "yes")
+    photo(tmp_path / "photos" / "tested.png", (8, 8))
+    (tmp_path / "test.csv").write_text("file,label\nphotos/tested.png,NA\n")  # a class, for it is one in training
+    assert load(tmp_path / "list.csv", test=tmp_path / "test.csv").y_test.tolist() == [0]
+    (tmp_path / "list.csv").write_text((tmp_path / "list.csv").read_text().replace("/", "\\"))
+    assert load(tmp_path / "list.csv", test_share=0).class_names == ("NA", "yes")
     flat = "file,label\n" + "".join(f"photos/{name},{label}\n" for name, label in FLAT)
     for name, _ in FLAT:
         photo(tmp_path / "photos" / name, (8, 8))
@@ -476,10 +481,16 @@ def test_decoded_images_that_the_disk_cannot_hold_are_refused_before_they_are_de
     for name in ("a/1.png", "a/2.png", "b/1.png", "b/2.png"):
         photo(tmp_path / "photos" / name, (8, 8))
     monkeypatch.setattr(images, "memory", lambda: 0)
-    monkeypatch.setattr(images.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10))
+    # Each part would find room by itself, but not both.
+    monkeypatch.setattr(images.shutil, "disk_usage", lambda folder: SimpleNamespace(free=3 * 192))
     with pytest.raises(StorageError, match="lower image_size, or set COTEACH_DATA"):
-        load(tmp_path / "photos", test_share=0)
+        load(tmp_path / "photos", test_share=0.5)
     assert not list(cache.rglob("*.bytes"))
+    monkeypatch.setattr(images.shutil, "disk_usage", lambda folder: SimpleNamespace(free=4 * 192))
+    load(tmp_path / "photos", test_share=0.5)
+    monkeypatch.setattr(images.shutil, "disk_usage", lambda folder: SimpleNamespace(free=0))
+    own._last.clear()
+    load(tmp_path / "photos", test_share=0.5)  # they lie there already
 
 
 def test_other_damage_gets_one_line_too(tmp_path, table):

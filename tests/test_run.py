@@ -89,9 +89,7 @@ def test_classes_that_a_draw_of_the_noise_makes_another_are_named_once(quick, tm
     for seed in (1, 2):
         runner.run(quick(noise_seed=0, epochs=1, decay_from=0, seed=seed))
     assert len(said) == 1
-    assert (
-        "3 (as 4), 5 (as 6), 8 (as 9): a method that goes by the labels takes it for that one; another noise" in said[0]
-    )
+    assert "3 (as 4), 5 (as 6), 8 (as 9); a method that sees only the labels confuses the two: another" in said[0]
 
 
 def test_the_callers_random_numbers_are_left_alone(quick, tmp_path):

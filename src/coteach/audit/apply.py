@@ -12,7 +12,8 @@ import numpy as np
 from coteach import data
 from coteach.audit import corrected
 from coteach.audit.issues import Suggestion, read_suggestions
-from coteach.data.tables import SUFFIXES as TABLES
+from coteach.data.doors import SUFFIXES
+from coteach.data.folders import listed_path
 from coteach.errors import DataError, SettingError, StorageError
 from coteach.storage import storage_errors, written_over
 
@@ -71,12 +72,15 @@ class Source:
         """The same data at another path; labels in a file of their own came along."""
         if self.data in data.NAMES:
             raise SettingError(f"the audit is one of {self.data}, which is known by its name: leave --data out")
-        if place.suffix.lower() != Path(self.data).suffix.lower():
+        if not place.exists():
+            raise DataError(f"{place} does not exist: say with --data where the audited data lie now")
+        was = Path(self.data).suffix.lower()
+        if (was in SUFFIXES and place.suffix.lower() != was) or (was not in SUFFIXES and not place.is_dir()):
             raise SettingError(f"the audit is one of {Path(self.data).name}, and {place} is of another kind")
-        beside = place.absolute().parent / Path(self.label).name
-        return replace(
-            self, data=str(place.absolute()), label=str(beside) if self.label.endswith(".npy") else self.label
-        )
+        label = self.label
+        if label.endswith(".npy") and (beside := place.absolute().parent / Path(label).name).exists():
+            label = str(beside)
+        return replace(self, data=str(place.absolute()), label=label)
 
 
 @dataclass(frozen=True)
@@ -141,26 +145,28 @@ def _still_there(source: Source, suggestions: list[Suggestion]) -> list[Suggesti
     if source.kind != "images":
         _check_unchanged(source)
         return suggestions
-    found = [each for each in suggestions if (_root(source) / each.id).is_file()]
+    root = _root(source)
+    found = [each for each in suggestions if listed_path(root, each.id).is_file()]
+    if not found and all(Path(each.id).is_absolute() for each in suggestions):
+        raise DataError(f"none of the images is where {source.data} says, for it names whole paths: audit it anew")
     if not found:
-        raise DataError(
-            f"none of the audited images is in {_root(source)} any more: say where they are now with --data"
-        )
+        raise DataError(f"none of the audited images is in {root}: say where they are now with --data")
     return found
 
 
 def _root(source: Source) -> Path:
     """The folder from which audited images have their names; that of a list is where the list is."""
     path = Path(source.data)
-    return path.parent if path.suffix.lower() in TABLES and not path.is_dir() else path
+    return path.parent if path.suffix.lower() in SUFFIXES and not path.is_dir() else path
 
 
 def _check_unchanged(source: Source) -> None:
     """Rows are called by their numbers, so a table or an array must be as it was."""
     if source.data in data.NAMES:
         return
-    if not Path(source.data).exists():
-        raise DataError(f"{source.data}, which was audited, is not there any more: say where it is now with --data")
+    for each in (source.data, *([source.label] if source.label.endswith(".npy") else [])):
+        if not Path(each).exists():
+            raise DataError(f"{each}, which was audited, is not there any more: say where the data are now with --data")
     if not source.fingerprint:
         return
     if data.load(source.data, label=source.label, test_share=0).fingerprint != source.fingerprint:

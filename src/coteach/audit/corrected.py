@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from coteach.data.arrays import labels_beside
+from coteach.data.folders import listed_path
 from coteach.data.readers import damage_named
 from coteach.errors import DataError, SettingError
 from coteach.storage import written_over
@@ -55,7 +56,7 @@ def write_files(root: Path, labels: Iterable[tuple[str, str]], out: Path) -> Non
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(("file", "label"))
-    table.writerows((_from(root / name, out.parent), label) for name, label in labels)
+    table.writerows((_from(listed_path(root, name), out.parent), label) for name, label in labels)
     with written_over(out) as file:
         file.write(text.getvalue().encode())
 

@@ -174,8 +174,8 @@ def _write(found: "Audit", dataset: "Dataset", source: "Source", ask: Ask) -> No
     made = summary["environment"]
     known = source.data in NAMES
     about = {
-        "data": source.data if known else str(Path(source.data).expanduser().resolve()),
-        "label": str(Path(source.label).expanduser().resolve())
+        "data": source.data if known else str(Path(source.data).expanduser().absolute()),
+        "label": str(Path(source.label).expanduser().absolute())
         if source.label.endswith(".npy")
         else dataset.preprocessing.get("label", source.label),
         "noise": ask.noise,

@@ -1,5 +1,6 @@
 """The doors for data of the user's own: which kind lies at a path, and which files it consists of."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -63,7 +64,11 @@ def opened_test(path: Path, source: Source, label: str = "") -> Source:
         return labelled_folder(path)[0]
     if path.suffix.lower() in arrays.SUFFIXES:
         return read_test_arrays(path)
-    return opened(path, source.label if isinstance(source, Rows) else label)[0]
+    if path.suffix.lower() in tables.SUFFIXES:
+        if isinstance(source, ImageFiles):
+            return _opened_table(path, label, source.labels)
+        return _opened_table(path, source.label if isinstance(source, Rows) else label)
+    return opened(path, label)[0]
 
 
 def version(path: Path, *, label: str = "", test: str = "") -> str:
@@ -90,11 +95,11 @@ def _files(path: Path, label: str) -> list[Path]:
     return found
 
 
-def _opened_table(path: Path, label: str) -> ImageFiles | Rows:
+def _opened_table(path: Path, label: str, classes: Collection[str] = ()) -> ImageFiles | Rows:
     table, notes = read_table(path)
     column, files = label_column(table, label, path), file_column(table)
     if files is not None and files != column:
-        listed = listed_files(table, path, column)
+        listed = listed_files(table, path, column, classes)
         others = [name for name in table if name not in (files, column)]
         return replace(listed, notes=(*notes, *left_out(others, "column", "of a list of images"), *listed.notes))
     labels = labels_in(table[column])

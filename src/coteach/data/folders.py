@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -97,13 +97,24 @@ def may_list_files(names: Iterable[str]) -> bool:
     return any(name.lower() in FILE_NAMES for name in names)
 
 
-def listed_files(table: Table, path: Path, label: str | None) -> ImageFiles:
-    """The files that a table lists, by their paths from the folder of the table; `label` is the column of labels."""
+def listed_path(folder: Path, name: str) -> Path:
+    """Where a file lies that is listed by its path from a folder, whichever way the strokes in it lean."""
+    return folder / name.replace("\\", os.sep)
+
+
+def listed_files(table: Table, path: Path, label: str | None, classes: Collection[str] = ()) -> ImageFiles:
+    """The files that a table lists, by their paths from the folder of the table; `label` is the column of labels.
+
+    A word for a missing value is a label if it is one of the `classes`, or the name of a folder of these files.
+    """
     column = file_column(table)
     assert column is not None, f"{path} lists no files"
     names = table[column].tolist()
-    folders = {Path(name.replace("\\", "/")).parent.name for name in names} - {""}  # of a class each, it may be
-    labels = [""] * len(names) if label is None else labels_in(table[label], folders)
+    if label is None:
+        labels = [""] * len(names)
+    else:
+        folders = {listed_path(path.parent, name).parent.name for name in names}
+        labels = labels_in(table[label], folders.union(classes))
     kept = [row for row, (name, given) in enumerate(zip(names, labels, strict=True)) if name and (given or not label)]
     lost = sorted(set(range(len(names))) - set(kept))
     if not kept:
@@ -112,7 +123,7 @@ def listed_files(table: Table, path: Path, label: str | None) -> ImageFiles:
     twice = [name for name, times in Counter(names[row] for row in kept).items() if times > 1]
     if twice:
         notes = (*notes, f"{path.name} lists {counted(twice, 'file')} more than once: {first_few(twice)}")
-    paths = tuple(path.parent / names[row].replace("\\", os.sep) for row in kept)
+    paths = tuple(listed_path(path.parent, names[row]) for row in kept)
     return ImageFiles(
         str(path),
         paths,

@@ -7,7 +7,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,12 +121,10 @@ def read_images(paths: Sequence[Path], form: Form, *, in_file: bool) -> tuple[ND
                 images[read] = image
                 read += 1
         return images[:read], broken
-    folder, key = cache_folder() / "images", _key(paths, form)
-    file, about = folder / f"{key}.bytes", folder / f"{key}.json"
+    folder, key, file, about = _in_cache(paths, form)
     with claimed(folder, key):
         if not about.exists() or not file.exists():
             broken = []
-            _check_room(folder, len(paths) * math.prod(form.shape))
             with written_over(file) as out:
                 for place, image in enumerate(_decoded(paths, form)):
                     if image is None:
@@ -142,13 +140,22 @@ def read_images(paths: Sequence[Path], form: Form, *, in_file: bool) -> tuple[ND
             return np.memmap(file, np.uint8, "r", shape=shape), broken
 
 
-def _check_room(folder: Path, size: int) -> None:
-    """Refuse a file that the disk cannot hold, before hours are spent on it."""
+def _in_cache(paths: Sequence[Path], form: Form) -> tuple[Path, str, Path, Path]:
+    """The folder and the key of decoded images in the cache, their file, and the one that says that it is whole."""
+    folder, key = cache_folder() / "images", _key(paths, form)
+    return folder, key, folder / f"{key}.bytes", folder / f"{key}.json"
+
+
+def check_room(parts: Iterable[Sequence[Path]], form: Form) -> None:
+    """Refuse files of decoded images that the disk cannot hold, before hours are spent on them."""
+    missing = [paths for paths in parts if not _in_cache(paths, form)[3].exists()]
+    size = sum(map(len, missing)) * math.prod(form.shape)
+    folder = next(each for each in (cache_folder(), *cache_folder().absolute().parents) if each.exists())
     free = shutil.disk_usage(folder).free
     if size > free:
         raise StorageError(
-            f"the decoded images take {size / 2**30:.1f} GiB, and {folder} has {free / 2**30:.1f}: lower image_size, "
-            "or set COTEACH_DATA to a folder with more room"
+            f"the decoded images take {size / 2**30:.1f} GiB, and {folder} has room for {free / 2**30:.1f}: "
+            "lower image_size, or set COTEACH_DATA to a folder with more room"
         )
 
 

@@ -13,7 +13,7 @@ from coteach.data.dataset import Dataset
 from coteach.data.doors import Rows, opened, opened_test, version
 from coteach.data.folders import ImageFiles, names_images, none_readable
 from coteach.data.holding_out import held_out
-from coteach.data.images import form_of, headers, memory, read_images, too_large
+from coteach.data.images import check_room, form_of, headers, memory, read_images, too_large
 from coteach.data.labels import names_of, numbered
 from coteach.data.notes import left_out, part_held_out, spelt_alike
 from coteach.data.tables import TableEncoder
@@ -70,6 +70,8 @@ def _from_images(name: str, source: ImageFiles, test: ImageFiles | None, size: i
     # Which part is held out is settled before anything is decoded, so that each part can be a file of its own.
     parts = [(good.some(train), y[train]), (good.some(held), y[held]) if test is None else (test, y_test)]
     in_file = too_large(sum(len(files.paths) for files, _ in parts), form)
+    if in_file:
+        check_room([files.paths for files, _ in parts], form)
     read: list[tuple[NDArray[np.uint8], Labels, ImageFiles]] = []
     for files, labels in parts:
         x, lost = read_images(files.paths, form, in_file=in_file)

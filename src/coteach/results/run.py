@@ -296,8 +296,8 @@ def _mistaken_classes(draw: Draw, names: Sequence[str]) -> list[str]:
     if not found:
         return []
     return [
-        f"the noise gives another one's label more often than their own to class {first_few(found)}: a method that "
-        "goes by the labels takes it for that one" + ("; another noise_seed may be better" if draw.unlucky else "")
+        f"in some classes more labels are those of one other class than their own: {first_few(found)}; a method that "
+        "sees only the labels confuses the two" + (": another noise_seed may be better" if draw.unlucky else "")
     ]
 
 
