@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+from coteach import bench
 from coteach.bench.grid import read_grid
 from coteach.bench.jobs import Failure, Listener, Schedule, answered, jobs_of, worth_it
 from coteach.bench.processes import TRIES, run_in_processes
@@ -189,6 +190,14 @@ def test_every_grid_that_comes_with_it_is_sound():
     assert len(list(read_grid("schedule").runs())) == 3 * 3 * (9 + 9 + 5 - 1)
     with pytest.raises(SettingError, match="did you mean 'digits'"):
         read_grid("digit")
+
+
+def test_help_and_page_name_every_grid_that_comes_with_it(cli):
+    told = re.search(r"comes with coteach \(([^)]+)\)", re.sub(r"[│\s]+", " ", cli("bench", "--help").stdout))[1]
+    there = {path.stem for path in (Path(bench.__file__).parent / "grids").glob("*.toml")}
+    assert set(told.split(", ")) == there
+    page = (Path(__file__).parents[1] / "docs" / "grids.md").read_text(encoding="utf-8")
+    assert [name for name in there if f"`{name}`" not in page] == []
 
 
 def test_bench_runs_what_is_missing_and_publishes(cli, tmp_path):

@@ -69,7 +69,7 @@ class Source:
             raise DataError(f"{path} is damaged ({error}): make the audit again") from error
 
     def moved_to(self, place: Path) -> "Source":
-        """The same data at another path; labels in a file of their own came along."""
+        """The same data at another path; labels in a file of their own may have come along, or stayed."""
         if self.data in data.NAMES:
             raise SettingError(f"the audit is one of {self.data}, which is known by its name: leave --data out")
         if not place.exists():
